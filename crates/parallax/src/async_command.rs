@@ -160,8 +160,8 @@ impl AsyncCommand {
                 attach_command::run(argument, &startup).await
             }
             Self::BackgroundAction(action) => {
-                let done = tokio::task::spawn_blocking(move || background_command::run(action));
-                done.await.unwrap_or(Ok(ExitCode::GENERAL))
+                let result = tokio::task::spawn_blocking(move || background_command::run(action));
+                result.await.unwrap_or(Ok(ExitCode::GENERAL))
             }
             Self::Background { prompt, flags, printing } => match background_session::directory() {
                 Some(directory) => {

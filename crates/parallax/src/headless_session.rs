@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use parallax_headless::{
     ConversationSession, ErrorObject, ExitCode, OutputFormat, OutputSchema, OutputWriters,
-    RunOptions, Signals, print_command_output, report_error, report_spent, run_on, run_prompt,
-    run_stream_input,
+    RunOptions, Signals, print_command_output, report_error, report_exhausted_budget, run_on,
+    run_prompt, run_stream_input,
 };
 use parallax_protocol::content::Part;
 use parallax_protocol::event::{EventBody, Failure, ItemDone, Level};
@@ -146,7 +146,7 @@ async fn wait_for_hook_limit(interrupted: bool, hooks: Vec<String>) {
     if interrupted {
         return tokio::time::sleep(INTERRUPTED_CLOSE_LIMIT).await;
     }
-    let report = async {
+    let notice = async {
         tokio::time::sleep(HOOK_NOTICE_DELAY).await;
         if !hooks.is_empty() {
             let names: Vec<String> = hooks
@@ -164,7 +164,7 @@ async fn wait_for_hook_limit(interrupted: bool, hooks: Vec<String>) {
     tokio::select! {
         biased;
         () = wait_for_ctrl_c() => {}
-        () = report => {}
+        () = notice => {}
     }
 }
 
@@ -232,13 +232,13 @@ async fn run_prompts(
         asked = start::engine_command(session, events, &prompt_text) => asked?,
         number = signals.next() => return Ok(handle_early_signal(number, session, &options)),
     };
-    let report = match answer {
+    let output = match answer {
         None => {
             start::info_command(session, &prompt_text).await?.map(|report| (report, Vec::new()))
         }
         asked => asked,
     };
-    if let Some(report) = report {
+    if let Some(output) = output {
         drop(signals);
         options.warnings.extend(command_warnings.await.unwrap_or_default());
         let ops = session.ops();
@@ -246,7 +246,7 @@ async fn run_prompts(
             OutputWriters::standard(),
             ops,
             events,
-            report,
+            output,
             prompt_text,
             options,
         )
@@ -262,7 +262,13 @@ async fn run_prompts(
         Ok(expanded) => expanded?,
         Err(spent) => {
             let (stdout, stderr) = (&mut io::stdout(), &mut io::stderr());
-            return Ok(report_spent(options.format, Some(&session.id), &spent, stdout, stderr));
+            return Ok(report_exhausted_budget(
+                options.format,
+                Some(&session.id),
+                &spent,
+                stdout,
+                stderr,
+            ));
         }
     };
     options.warnings.extend(expanded.notices);
