@@ -166,7 +166,7 @@ fn build_environment(
         roots: Arc::new(move || roots.roots()),
         checkpoints,
         folder_context: Arc::new(folder_context),
-        finish: Box::new(move |can_be_resumed| exit.finish(can_be_resumed)),
+        finish: Box::new(move |can_be_resumed| environment_end.finish(can_be_resumed)),
     };
     let environment = Box::new(environment);
     IsolatedAgent { environment, tools, note, files, seen_files, workspace }
