@@ -273,7 +273,8 @@ fn rename_notice(file: &CommandFile, name: &str) -> String {
 /// Builds the notice for a command that overrides a built-in one.
 pub(crate) fn override_notice(name: &str, what: &str) -> String {
     format!(
-        "`/{name}` runs `{what}`, which overrides the built-in command; run `/{OWN_PREFIX}{name}` for the built-in one"
+        "`/{name}` runs `{what}`, which overrides the built-in command; run \
+         `/{OWN_PREFIX}{name}` for the built-in one"
     )
 }
 
@@ -364,8 +365,13 @@ mod tests {
         ]);
         assert_eq!(catalog.find("diff").map(|it| it.template.as_str()), Some("u"));
         assert_eq!(catalog.find("commit:pr").map(|it| it.template.as_str()), Some("p"));
-        let report = "`/diff` runs `/x/diff.toml`, which overrides the built-in command; run `/parallax:diff` for the built-in one";
-        assert!(catalog.notices().iter().any(|notice| notice == report), "{:?}", catalog.notices());
+        let expected = "`/diff` runs `/x/diff.toml`, which overrides the built-in command; run \
+                        `/parallax:diff` for the built-in one";
+        assert!(
+            catalog.notices().iter().any(|notice| notice == expected),
+            "{:?}",
+            catalog.notices()
+        );
     }
 
     #[test]

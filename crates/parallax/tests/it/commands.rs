@@ -61,7 +61,7 @@ fn command_file_overrides_commands_unknown_to_gemini_cli() {
     assert!(sent(&world).contains("push"), "{}", sent(&world));
     let output = world.run_ok(&["-p", "/commands"]);
     assert!(
-        output.stdout().contains("the built-in command is `/parallax:commit`"),
+        output.stdout().contains("run `/parallax:commit` for the built-in one"),
         "{}",
         output.stdout()
     );
