@@ -26,8 +26,8 @@ pub struct SubagentJournals {
 
 impl SubagentJournals {
     /// Uses this directory, which need not exist yet.
-    pub fn new(folder: PathBuf, project: String, keys: Keys) -> Self {
-        Self { folder, project, keys }
+    pub fn new(directory: PathBuf, project: String, keys: Keys) -> Self {
+        Self { folder: directory, project, keys }
     }
 
     fn path(&self, id: &str) -> PathBuf {

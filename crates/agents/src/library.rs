@@ -40,11 +40,11 @@ impl AgentLibrary {
         if !config.settings.flag("experimental.enableAgents") {
             return AgentSet::default();
         }
-        let folders = self.folders();
+        let directories = self.folders();
         let mut warnings = Vec::new();
         let known = AcceptedAgents::read(&config.dirs, &config.project, &mut warnings);
         let built_in = built_in::agents(&self.main_model);
-        let mut set = find_agents(built_in, &folders, &config.settings, &known);
+        let mut set = find_agents(built_in, &directories, &config.settings, &known);
         warnings.into_iter().for_each(|warning| set.warnings.push(warning));
         for agent in set.agents.iter_mut().chain(&mut set.unacknowledged) {
             if let AgentTier::Extension(name) = &agent.tier
@@ -63,11 +63,11 @@ impl AgentLibrary {
     fn folders(&self) -> Vec<AgentFolder> {
         let config = &self.config;
         let of_extensions = self.extensions.agent_folders().into_iter();
-        let mut folders: Vec<AgentFolder> = of_extensions
+        let mut directories: Vec<AgentFolder> = of_extensions
             .map(|(name, folder)| AgentFolder { tier: AgentTier::Extension(name), folder })
             .collect();
-        folders.extend(agent_folders(&config.dirs, &config.cwd, config.trust.trusted));
-        folders
+        directories.extend(agent_folders(&config.dirs, &config.cwd, config.trust.trusted));
+        directories
     }
 
     /// Returns the state of the definition files, for detecting changes. Blocking: checks each

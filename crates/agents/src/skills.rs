@@ -152,14 +152,14 @@ impl SkillLibrary {
     /// Returns the skill directories, lowest precedence first.
     fn folders(&self) -> Vec<SkillFolder> {
         let config = &self.config;
-        let mut folders = self.extensions.skill_folders();
-        folders.extend(skill_folders(&config.dirs, &config.cwd, config.trust.trusted));
+        let mut directories = self.extensions.skill_folders();
+        directories.extend(skill_folders(&config.dirs, &config.cwd, config.trust.trusted));
         let from_options = self.directories.iter();
-        folders.extend(
+        directories.extend(
             from_options
-                .map(|folder| SkillFolder { tier: SkillTier::User, folder: folder.clone() }),
+                .map(|directory| SkillFolder { tier: SkillTier::User, folder: directory.clone() }),
         );
-        folders
+        directories
     }
 
     /// Returns the state of the skill files, for detecting changes. Blocking: checks each file.

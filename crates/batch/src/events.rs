@@ -233,8 +233,8 @@ mod tests {
 
     #[test]
     fn event_lines_are_summed_and_partial_lines_wait() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let path = folder.path().join("events.jsonl");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("events.jsonl");
         let mut reader = EventReader::new(&path);
         assert!(!reader.read_new().expect("read"));
         let mut file = File::create(&path).expect("a file");

@@ -183,8 +183,8 @@ mod tests {
         let mut fields = Map::new();
         fields.insert("check".to_owned(), serde_json::json!(["test -f '{item}'"]));
         let template = PlanTemplate { prompt: "Fix {item}".to_owned(), fields };
-        let folder = tempfile::tempdir().expect("a directory");
-        let file = folder.path().join("p.jsonl");
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("p.jsonl");
         std::fs::write(&file, plan_lines(&items, &template).expect("lines")).expect("a plan");
         let plan = crate::Plan::load(&file).expect("a plan");
         let ids: Vec<&str> = plan.tasks.iter().map(|task| task.id.as_str()).collect();

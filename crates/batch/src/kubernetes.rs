@@ -334,9 +334,9 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         &self,
         job: &SubmittedJob,
         mut manifests: Manifests,
-        folder: PathBuf,
+        directory: PathBuf,
     ) -> Result<(), BatchError> {
-        let path = folder.to_string_lossy().into_owned();
+        let path = directory.to_string_lossy().into_owned();
         let words = ["apply", "--server-side", "--field-manager=parallax", "--filename", &path];
         self.kubectl.run(&words).await?;
         let Some(object) = self.kubectl.get(&format!("job/{}", job.record.name)).await? else {
@@ -346,7 +346,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
             )));
         };
         manifests::set_owner(&mut manifests.supports, &object);
-        let to = folder.join("owned");
+        let to = directory.join("owned");
         let supports = Manifests { supports: manifests.supports, job: serde_json::Value::Null };
         let path = to.to_string_lossy().into_owned();
         blocking(move || manifests::write(&supports, &to)).await?;

@@ -48,8 +48,8 @@ mod tests {
 
     #[test]
     fn long_log_keeps_its_beginning_and_its_end() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let log = folder.path().join("log.txt");
+        let directory = tempfile::tempdir().expect("a directory");
+        let log = directory.path().join("log.txt");
         shorten(&log).expect("nothing to do");
         let length = usize::try_from(MAX_LENGTH).expect("a size");
         let text = format!("$ first{}last\n", "x".repeat(length));

@@ -34,8 +34,8 @@ impl NewestTask {
 }
 
 impl BatchDirectory {
-    /// Records the tasks of the plan that runs, as its executor runs them, so that the results of an earlier plan no longer
-    /// count. Blocking.
+    /// Records the tasks of the plan that runs, as its executor runs them, so that the results of
+    /// an earlier plan no longer count. Blocking.
     ///
     /// # Errors
     /// Returns an error if it cannot be written.
@@ -114,12 +114,12 @@ mod tests {
         directory
     }
 
-    fn plan(folder: &tempfile::TempDir, tasks: &[(&str, &str)]) -> Plan {
+    fn plan(directory: &tempfile::TempDir, tasks: &[(&str, &str)]) -> Plan {
         let lines: Vec<String> = tasks
             .iter()
             .map(|(id, prompt)| format!(r#"{{"id": "{id}", "prompt": "{prompt}"}}"#))
             .collect();
-        Plan::parse(&folder.path().join("plan.jsonl"), &lines.join("\n")).expect("valid")
+        Plan::parse(&directory.path().join("plan.jsonl"), &lines.join("\n")).expect("valid")
     }
 
     fn ids(directory: &BatchDirectory) -> Vec<String> {

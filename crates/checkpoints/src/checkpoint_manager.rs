@@ -133,9 +133,9 @@ pub fn open(
     total_bytes: Option<u64>,
     links: Option<Arc<dyn FindLinkTargets>>,
 ) -> parallax_store::Checkpoints {
-    let folder = dirs.parallax.join("checkpoints");
+    let directory = dirs.parallax.join("checkpoints");
     let project = parallax_store::project_folder(project);
-    let mut options = CheckpointOptions::new(folder, project, session, roots);
+    let mut options = CheckpointOptions::new(directory, project, session, roots);
     options.total_bytes = total_bytes.unwrap_or(options.total_bytes);
     options.blobs = Some(BlobReader::new(read_blob));
     options.links = links;
@@ -568,10 +568,10 @@ mod tests {
 
     #[test]
     fn protected_file_watch_waits_for_commands_with_permission() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let top = folder.path().canonicalize().expect("a path");
+        let directory = tempfile::tempdir().expect("a directory");
+        let top = directory.path().canonicalize().expect("a path");
         let (root, kept) = (top.join("w"), top.join("kept"));
-        std::fs::create_dir(&root).expect("a folder");
+        std::fs::create_dir(&root).expect("a directory");
         let options = CheckpointOptions::new(kept, "p".into(), "s".into(), vec![root.clone()]);
         let checkpoint_manager =
             CheckpointManager::new(parallax_store::Checkpoints::open(options), Arc::default());

@@ -127,8 +127,8 @@ pub(crate) fn disallowed_changes(
     // Git's data about a working tree, and the contents of a removed working tree.
     let of_worktrees = |path: &Path| {
         *moves
-            && (path.ancestors().any(|folder| folder.ends_with(".git/worktrees"))
-                || path.parent().is_some_and(|folder| !folder.exists()))
+            && (path.ancestors().any(|directory| directory.ends_with(".git/worktrees"))
+                || path.parent().is_some_and(|directory| !directory.exists()))
     };
     // Only steps that are commands run something.
     let of_rebase = |path: &Path| is_rebase_steps(path) && (*rebases || !runs_commands(path));
@@ -203,7 +203,7 @@ pub(crate) fn paths_created_by_git(changes: &Changes) -> Vec<PathBuf> {
     created.extend(created.iter().filter_map(|git| with_tree(git)).collect::<Vec<_>>());
     let trees = changes.created.iter().filter(|path| path.ends_with("gitdir"));
     for tree in trees.filter_map(|path| path.parent()) {
-        let of_repository = tree.parent().filter(|folder| folder.ends_with(".git/worktrees"));
+        let of_repository = tree.parent().filter(|directory| directory.ends_with(".git/worktrees"));
         if of_repository.is_none() || !is_new(&tree.join("commondir")) {
             continue;
         }
@@ -230,8 +230,8 @@ mod tests {
 
     #[test]
     fn only_rebase_steps_that_run_commands_are_recognized() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let steps = folder.path().join(".git/rebase-merge/git-rebase-todo");
+        let directory = tempfile::tempdir().expect("a directory");
+        let steps = directory.path().join(".git/rebase-merge/git-rebase-todo");
         std::fs::create_dir_all(steps.parent().expect("a parent")).expect("a directory");
         assert!(is_rebase_steps(&steps) && !runs_commands(&steps));
         for (text, runs) in [
@@ -277,18 +277,18 @@ mod tests {
         let top = tempfile::tempdir().expect("a directory");
         let top = top.path().canonicalize().expect("a path");
         let (root, kept) = (top.join("w"), top.join("kept"));
-        let folder = root.join(".vscode");
+        let directory = root.join(".vscode");
         std::fs::create_dir(&root).expect("a directory");
         let options = CheckpointOptions::new(kept, "p".into(), "s".into(), vec![root]);
         let manager = CheckpointManager::new(Checkpoints::open(options), Arc::default());
         let watch = manager.watch().expect("a watch");
-        std::fs::create_dir(&folder).expect("a directory");
+        std::fs::create_dir(&directory).expect("a directory");
         for number in 0..1_200 {
-            std::fs::write(folder.join(number.to_string()), "evil").expect("written");
+            std::fs::write(directory.join(number.to_string()), "evil").expect("written");
         }
         let reverted = watch.end("");
-        assert!(!folder.exists());
-        assert_eq!(reverted.moved_away, [folder]);
+        assert!(!directory.exists());
+        assert_eq!(reverted.moved_away, [directory]);
         assert_eq!((reverted.restored.len(), reverted.moved_to.len()), (0, 1));
         let note = reverted.note().expect("a note");
         assert!(note.contains("too many") && note.len() < 1_000, "{note}");

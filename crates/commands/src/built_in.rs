@@ -103,8 +103,8 @@ pub fn docs(config: &Config) -> Option<DocsLocation> {
     let program = std::env::current_exe().and_then(std::fs::canonicalize).ok()?;
     // Installed, unpacked next to the program, or built from source.
     let candidates = ["../share/doc/parallax/index.md", "docs/index.md", "../../docs/index.md"];
-    let folder = program.parent()?;
-    let pages = candidates.into_iter().map(|candidate| folder.join(candidate));
+    let directory = program.parent()?;
+    let pages = candidates.into_iter().map(|candidate| directory.join(candidate));
     pages
         .filter_map(|page| page.canonicalize().ok())
         .find(|page| page.is_file())

@@ -363,14 +363,14 @@ impl Expander {
             let found = entry.file_name().to_string_lossy();
             let Some(offset) = found.find(name).filter(|_| entry.depth() > 0) else { continue };
             let path = || entry.path().display().to_string();
-            let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
-            if found == name && !is_folder {
+            let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
+            if found == name && !is_directory {
                 return Some(path());
             }
             let starts = offset == 0;
             if best.as_ref().is_none_or(|(better, _)| starts && !better) {
                 let shown = path();
-                best = Some((starts, if is_folder { format!("{shown}/") } else { shown }));
+                best = Some((starts, if is_directory { format!("{shown}/") } else { shown }));
             }
         }
         best.map(|(_, path)| path)

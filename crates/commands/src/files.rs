@@ -29,9 +29,9 @@ impl Expander {
             if entry.depth() == 0 {
                 continue;
             }
-            let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+            let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
             let path = entry.path();
-            paths.extend(name(path.strip_prefix(root).unwrap_or(path), is_folder));
+            paths.extend(name(path.strip_prefix(root).unwrap_or(path), is_directory));
             if paths.len() == PIECE && !piece(std::mem::take(&mut paths)) {
                 return;
             }
@@ -43,9 +43,9 @@ impl Expander {
 }
 
 /// Returns a path as text, or `None` if it is not valid UTF-8.
-fn name(path: &Path, is_folder: bool) -> Option<String> {
+fn name(path: &Path, is_directory: bool) -> Option<String> {
     let path = path.to_str()?;
-    Some(if is_folder { format!("{path}/") } else { path.to_owned() })
+    Some(if is_directory { format!("{path}/") } else { path.to_owned() })
 }
 
 #[cfg(test)]
@@ -59,14 +59,14 @@ mod tests {
 
     #[test]
     fn ignored_files_are_not_listed() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().join("project");
-        let other = folder.path().join("other");
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("project");
+        let other = directory.path().join("other");
         for path in ["project/src", "project/target", "project/.git", "other"] {
-            std::fs::create_dir_all(folder.path().join(path)).unwrap();
+            std::fs::create_dir_all(directory.path().join(path)).unwrap();
         }
         for path in ["project/src/a.rs", "project/target/b", "project/\u{1b}x", "other/c.md"] {
-            std::fs::write(folder.path().join(path), "").unwrap();
+            std::fs::write(directory.path().join(path), "").unwrap();
         }
         std::fs::write(root.join(".gitignore"), "target\n").unwrap();
         let options = WorkspaceOptions {

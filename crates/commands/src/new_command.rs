@@ -34,17 +34,17 @@ pub fn new_command(config: &Config, name: &str, scope: SettingScope) -> Result<P
                  between parts"
         )));
     }
-    let folder = match scope {
+    let directory = match scope {
         SettingScope::User => config.dirs.parallax.join("commands"),
         SettingScope::Workspace => config.cwd.join(".parallax/commands"),
     };
-    let path = folder.join(format!("{}.toml", name.replace(':', "/")));
+    let path = directory.join(format!("{}.toml", name.replace(':', "/")));
     let failed =
         |error: std::io::Error| refused(format!("failed to write `{}`: {error}", path.display()));
-    if let Some(folder) = path.parent() {
+    if let Some(directory) = path.parent() {
         let making = match scope {
-            SettingScope::User => parallax_exec::create_private_folder(folder),
-            SettingScope::Workspace => std::fs::create_dir_all(folder),
+            SettingScope::User => parallax_exec::create_private_folder(directory),
+            SettingScope::Workspace => std::fs::create_dir_all(directory),
         };
         making.map_err(failed)?;
     }

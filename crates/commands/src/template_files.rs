@@ -34,8 +34,8 @@ pub(crate) fn read(shared: &ExpansionContext, path: &str) -> IncludedFiles {
     if workspace.is_ignored(real).is_some() {
         return with_notice(Vec::new(), format!("`{path}` is ignored and was omitted"));
     }
-    let is_folder = real.is_dir();
-    let pattern = match is_folder {
+    let is_directory = real.is_dir();
+    let pattern = match is_directory {
         true => format!("{}/**", path.trim_end_matches('/')),
         false => path.to_owned(),
     };
@@ -61,7 +61,7 @@ pub(crate) fn read(shared: &ExpansionContext, path: &str) -> IncludedFiles {
         if notices.is_empty() {
             notices.push(format!("`@{{{path}}}` contains no readable files"));
         }
-        let parts = if is_folder { Vec::new() } else { block() };
+        let parts = if is_directory { Vec::new() } else { block() };
         return IncludedFiles { parts, notices };
     }
     let mut parts = Vec::new();
@@ -69,7 +69,7 @@ pub(crate) fn read(shared: &ExpansionContext, path: &str) -> IncludedFiles {
         let relative = workspace.relative(&file.path);
         let display_path = relative.display();
         let is_text = matches!(file.part.view(), PartView::Text(_));
-        match (is_folder, is_text) {
+        match (is_directory, is_text) {
             (true, true) => {
                 parts.push(Part::text(format!("--- Start of content for {display_path} ---\n")));
                 parts.push(file.part);

@@ -222,7 +222,7 @@ pub fn agent_folders(dirs: &UserDirs, cwd: &Path, trusted: bool) -> Vec<AgentFol
 /// `acknowledged`. Blocking; bounded in files and bytes.
 pub fn find_agents(
     built_in: Vec<Agent>,
-    folders: &[AgentFolder],
+    directories: &[AgentFolder],
     settings: &Settings,
     acknowledged: &AcceptedAgents,
 ) -> AgentSet {
@@ -230,7 +230,7 @@ pub fn find_agents(
         built_in.into_iter().map(|agent| (agent.name.clone(), agent)).collect();
     let (mut invalid, mut shadowed) = (Vec::new(), Vec::new());
     let (mut other_warnings, mut unacknowledged) = (Vec::new(), Vec::new());
-    for location in folders {
+    for location in directories {
         for file in agent_files(&location.folder) {
             let agents = read_agents(&file, &location.tier).unwrap_or_else(|reason| {
                 invalid.push(format!("{}: not a valid agent: {reason}", file.display()));
@@ -286,8 +286,8 @@ pub fn find_agents(
 }
 
 /// Returns the definitions in a directory. Names that start with `_` are drafts. Blocking.
-pub fn agent_files(folder: &Path) -> Vec<PathBuf> {
-    definitions::files(folder, MAX_COUNT, |path| {
+pub fn agent_files(directory: &Path) -> Vec<PathBuf> {
+    definitions::files(directory, MAX_COUNT, |path| {
         let name = path.file_name()?.to_string_lossy();
         let is_agent = path.extension().is_some_and(|extension| extension == "md")
             && !name.starts_with(['_', '.']);
@@ -324,9 +324,9 @@ pub fn read_agents(file: &Path, tier: &AgentTier) -> Result<Vec<Agent>, String> 
 mod tests {
     use super::*;
 
-    fn write(folder: &Path, path: &str, text: &str) {
-        let path = folder.join(path);
-        std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+    fn write(directory: &Path, path: &str, text: &str) {
+        let path = directory.join(path);
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
         std::fs::write(path, text).expect("written");
     }
 
@@ -343,8 +343,8 @@ mod tests {
 
     #[test]
     fn highest_precedence_name_wins_and_drafts_are_ignored() {
-        let folder = tempfile::tempdir().expect("folder");
-        let root = folder.path();
+        let directory = tempfile::tempdir().expect("directory");
+        let root = directory.path();
         let agent = |text: &str| format!("---\nname: helper\ndescription: {text}\n---\nDo it.");
         write(root, "home/.gemini/agents/a.md", &agent("user"));
         write(root, "project/.parallax/agents/b.md", &agent("project"));
@@ -362,8 +362,8 @@ mod tests {
 
     #[test]
     fn first_of_equal_names_in_a_directory_wins() {
-        let folder = tempfile::tempdir().expect("folder");
-        let root = folder.path();
+        let directory = tempfile::tempdir().expect("directory");
+        let root = directory.path();
         let agent = |text: &str| format!("---\nname: mine\ndescription: {text}\n---\nDo it.");
         write(root, "home/.gemini/agents/a.md", &agent("first"));
         write(root, "home/.gemini/agents/b.md", &agent("second"));
@@ -387,8 +387,8 @@ mod tests {
 
     #[test]
     fn project_agent_is_used_only_as_accepted() {
-        let folder = tempfile::tempdir().expect("folder");
-        let root = folder.path();
+        let directory = tempfile::tempdir().expect("directory");
+        let root = directory.path();
         let one = "---\nname: one\ndescription: d\n---\nDo it.";
         write(root, "project/.gemini/agents/one.md", one);
         write(root, "project/.gemini/agents/two.md", &one.replace("one", "two"));
@@ -420,9 +420,9 @@ mod tests {
 
     #[test]
     fn settings_override_agent_fields() {
-        let folder = tempfile::tempdir().expect("folder");
+        let directory = tempfile::tempdir().expect("directory");
         let found = find(
-            folder.path(),
+            directory.path(),
             true,
             serde_json::json!({"agents": {"overrides": {
                 "helper": {"enabled": false, "tools": ["glob"],

@@ -211,18 +211,18 @@ pub fn command_folders(
 
 /// Reads the commands in the directories and follows symlinks. Blocking; bounded in files, bytes,
 /// and depth.
-pub fn find_commands(folders: &[CommandFolder]) -> CommandFiles {
+pub fn find_commands(directories: &[CommandFolder]) -> CommandFiles {
     let mut found = CommandFiles::default();
-    for folder in folders {
+    for directory in directories {
         let mut files = Vec::new();
         let mut entered = HashSet::new();
-        walk(&folder.folder, 0, &mut entered, &mut files, &mut found.problems);
+        walk(&directory.folder, 0, &mut entered, &mut files, &mut found.problems);
         files.sort();
         for path in files {
-            match read_file(&folder.source, &folder.folder, &path) {
+            match read_file(&directory.source, &directory.folder, &path) {
                 Ok(command) => found.commands.push(command),
                 Err(problem) => {
-                    let name = path.strip_prefix(&folder.folder).unwrap_or(&path);
+                    let name = path.strip_prefix(&directory.folder).unwrap_or(&path);
                     let (name, overridden_by) =
                         (Some(name::command_name(name)), found.commands.len());
                     found.problems.push(CommandProblem { name, overridden_by, ..problem });
@@ -233,13 +233,13 @@ pub fn find_commands(folders: &[CommandFolder]) -> CommandFiles {
     found
 }
 
-/// Reads one command file below `folder`.
+/// Reads one command file below `directory`.
 ///
 /// # Errors
 /// Returns the problem if the file is not a valid command.
 fn read_file(
     source: &CommandSource,
-    folder: &Path,
+    directory: &Path,
     path: &Path,
 ) -> Result<CommandFile, CommandProblem> {
     let problem = |at: (Option<usize>, Option<usize>), message: String| CommandProblem {
@@ -286,7 +286,7 @@ fn read_file(
     };
     let written =
         read.map_err(|failure| problem((failure.line, failure.column), failure.message))?;
-    let relative = path.strip_prefix(folder).unwrap_or(path);
+    let relative = path.strip_prefix(directory).unwrap_or(path);
     let name = name::command_name(relative);
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     let description = match one_line(&written.description, DESCRIPTION) {
@@ -343,23 +343,23 @@ fn format_for(path: &Path) -> Option<CommandFormat> {
 
 /// Collects the command files below a directory. Follows symlinks but enters no directory twice.
 fn walk(
-    folder: &Path,
+    directory: &Path,
     depth: usize,
     entered: &mut HashSet<PathBuf>,
     files: &mut Vec<PathBuf>,
     problems: &mut Vec<CommandProblem>,
 ) {
     let problem = |message: String| CommandProblem {
-        path: folder.to_owned(),
+        path: directory.to_owned(),
         line: None,
         column: None,
         message,
         name: None,
         overridden_by: 0,
     };
-    let real = match std::fs::canonicalize(folder) {
+    let real = match std::fs::canonicalize(directory) {
         Ok(real) => real,
-        Err(error) if read::is_absent(&error) && folder.is_symlink() => {
+        Err(error) if read::is_absent(&error) && directory.is_symlink() => {
             let message = "a symbolic link to a directory that does not exist";
             return problems.push(problem(message.to_owned()));
         }
@@ -373,7 +373,7 @@ fn walk(
         return problems
             .push(problem(format!("files more than {DEPTH} directories deep are ignored")));
     }
-    let entries = match std::fs::read_dir(folder) {
+    let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
         // A file at the path of the directory is not a command directory.
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => return,
@@ -384,10 +384,10 @@ fn walk(
         // A link that leads nowhere is a broken command or directory: a weaker one must not run
         // instead of it. Emacs marks a file that is being edited with such a link, `.#name`.
         let metadata = std::fs::metadata(&path);
-        let is_folder = metadata.as_ref().is_ok_and(|metadata| metadata.is_dir());
+        let is_directory = metadata.as_ref().is_ok_and(|metadata| metadata.is_dir());
         let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
         let has_form = format_for(&path).is_some();
-        if is_folder || (!has_form && !is_hidden && metadata.is_err()) {
+        if is_directory || (!has_form && !is_hidden && metadata.is_err()) {
             walk(&path, depth + 1, entered, files, problems);
         }
         // A directory named like a command is a broken one, too.

@@ -294,13 +294,13 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn keys_of_both_kinds_are_stored_together() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
         let dirs = UserDirs {
-            user: folder.path().to_owned(),
-            gemini: folder.path().join(".gemini"),
-            parallax: folder.path().join(".parallax"),
+            user: directory.path().to_owned(),
+            gemini: directory.path().join(".gemini"),
+            parallax: directory.path().join(".parallax"),
         };
-        let stores = folder.path().join("stores");
+        let stores = directory.path().join("stores");
         let program = testkit::keychain::secret_tool(&stores).expect("a program");
         let of_system = || Keychain::secret_tool(&dirs.parallax, program.clone());
         let of_file = Keychain::default;
@@ -318,7 +318,7 @@ mod tests {
                 }
                 false => json!({"version": 1, "method": "vertex-ai", "key": "v"}),
             };
-            std::fs::create_dir_all(&dirs.parallax).expect("a folder");
+            std::fs::create_dir_all(&dirs.parallax).expect("a directory");
             std::fs::write(credentials_file(&dirs), old.to_string()).expect("written");
             assert_eq!((key(GEMINI), key(VERTEX)), (None, Some("v".to_owned())));
             let provided = StoredKey { kind: GEMINI, key: Secret::new("g") };
@@ -337,11 +337,11 @@ mod tests {
 
     #[test]
     fn saved_key_is_readable_only_by_its_owner() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
         let dirs = UserDirs {
-            user: folder.path().to_owned(),
-            gemini: folder.path().join(".gemini"),
-            parallax: folder.path().join(".parallax"),
+            user: directory.path().to_owned(),
+            gemini: directory.path().join(".gemini"),
+            parallax: directory.path().join(".parallax"),
         };
         let none = Keychain::default();
         assert_eq!(stored_kinds(&dirs).expect("nothing yet"), []);
@@ -367,11 +367,11 @@ mod tests {
 
     #[test]
     fn gemini_cli_key_is_read_and_new_key_keeps_its_format() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
         let dirs = UserDirs {
-            user: folder.path().to_owned(),
-            gemini: folder.path().join(".gemini"),
-            parallax: folder.path().join(".parallax"),
+            user: directory.path().to_owned(),
+            gemini: directory.path().join(".gemini"),
+            parallax: directory.path().join(".parallax"),
         };
         let encrypted = |home: &std::path::Path, other: &PathBuf| {
             let other_homes = std::slice::from_ref(other);
@@ -399,13 +399,13 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn key_file_is_empty_when_a_keychain_exists() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
         let dirs = UserDirs {
-            user: folder.path().to_owned(),
-            gemini: folder.path().join(".gemini"),
-            parallax: folder.path().join(".parallax"),
+            user: directory.path().to_owned(),
+            gemini: directory.path().join(".gemini"),
+            parallax: directory.path().join(".parallax"),
         };
-        let stores = folder.path().join("stores");
+        let stores = directory.path().join("stores");
         let program = testkit::keychain::secret_tool(&stores).expect("a program");
         let keychain = || Keychain::secret_tool(&dirs.parallax, program.clone());
         let provided = StoredKey { kind: KeyKind::GeminiApi, key: Secret::new("hunter2") };

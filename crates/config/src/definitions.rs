@@ -22,27 +22,27 @@ pub(crate) fn folders(
     name: &str,
     others: &[&str],
 ) -> Vec<(Owner, PathBuf)> {
-    let mut folders: Vec<(Owner, PathBuf)> = [dirs.gemini.clone(), dirs.parallax.clone()]
+    let mut directories: Vec<(Owner, PathBuf)> = [dirs.gemini.clone(), dirs.parallax.clone()]
         .into_iter()
         .chain(others.iter().map(|other| dirs.user.join(other)))
         .map(|home| (Owner::User, home.join(name)))
         .collect();
     if trusted && !dirs.is_home(cwd) {
         for home in [".gemini", ".parallax"].iter().chain(others) {
-            folders.push((Owner::Project, cwd.join(home).join(name)));
+            directories.push((Owner::Project, cwd.join(home).join(name)));
         }
     }
-    folders
+    directories
 }
 
 /// Returns the results of `pick` for the first `limit` entries of a directory, sorted; empty if the
 /// directory does not exist.
 pub(crate) fn files(
-    folder: &Path,
+    directory: &Path,
     limit: usize,
     pick: impl Fn(PathBuf) -> Option<PathBuf>,
 ) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> =
         entries.take(limit).filter_map(|entry| pick(entry.path())).collect();
     files.sort();

@@ -71,12 +71,12 @@ impl DotenvSearch<'_> {
     /// directory and whether it belongs to a project.
     fn candidates(&self) -> Vec<(PathBuf, bool, bool)> {
         let mut paths = Vec::new();
-        for folder in self.folders {
-            let of_project = *folder != self.dirs.user;
-            paths.push((folder.join(".parallax/.env"), true, of_project));
-            paths.push((folder.join(".gemini/.env"), true, of_project));
+        for directory in self.folders {
+            let of_project = *directory != self.dirs.user;
+            paths.push((directory.join(".parallax/.env"), true, of_project));
+            paths.push((directory.join(".gemini/.env"), true, of_project));
             if !self.ignore_local || !of_project {
-                paths.push((folder.join(".env"), false, of_project));
+                paths.push((directory.join(".env"), false, of_project));
             }
         }
         paths.push((self.dirs.parallax.join(".env"), true, false));

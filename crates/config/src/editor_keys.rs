@@ -84,13 +84,13 @@ pub fn add_editor_keys(file: &Path) -> Result<EditorKeys, ConfigError> {
     for key in &missing {
         list.append(binding(key));
     }
-    let folder = target.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(folder).map_err(failed)?;
+    let directory = target.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(directory).map_err(failed)?;
     let backup = match read {
         Some(_) => Some(back_up(&target).map_err(failed)?),
         None => None,
     };
-    let mut new = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    let mut new = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
     new.write_all(root.to_string().as_bytes()).map_err(failed)?;
     if let Ok(metadata) = fs::metadata(&target) {
         new.as_file().set_permissions(metadata.permissions()).map_err(failed)?;
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn key_bindings_are_added_once_and_existing_ones_kept() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("User/keybindings.json");
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("User/keybindings.json");
         let added = add_editor_keys(&file).expect("added");
         assert_eq!(added, EditorKeys::Added { keys: KEYS.to_vec(), backup: None });
         assert_eq!(add_editor_keys(&file).expect("again"), EditorKeys::AlreadyBound);
@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn user_key_bindings_are_unchanged() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("keybindings.json");
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("keybindings.json");
         for (own, used) in [
             (r#"[{"key": "shift+enter", "command": "x", "when": "terminalFocus"}]"#, true),
             (r#"[{"key": "shift+enter", "command": "x", "when": "editorTextFocus"}]"#, false),

@@ -36,27 +36,27 @@ const MAX_COUNT: usize = 500;
 /// Returns the valid manifests of all installed extensions, those in `~/.parallax` last. Blocking.
 pub(crate) fn installed_manifests(dirs: &UserDirs) -> Vec<Manifest> {
     let dirs = [dirs.gemini.join("extensions"), dirs.parallax.join("extensions")];
-    let folders = dirs.iter().flat_map(|home| folders_in(home));
+    let directories = dirs.iter().flat_map(|home| folders_in(home));
     let manifest = |installed: PathBuf| {
-        let folder = match InstallMetadata::read(&installed) {
+        let directory = match InstallMetadata::read(&installed) {
             Some(InstallMetadata { kind: InstallKind::Link, source, .. }) => PathBuf::from(source),
             _ => installed,
         };
-        Manifest::read(&folder).ok()
+        Manifest::read(&directory).ok()
     };
-    folders.filter_map(manifest).collect()
+    directories.filter_map(manifest).collect()
 }
 
 /// Returns the directories of an extension directory by name, without those that start with a dot,
 /// which Parallax reserves.
 pub(crate) fn folders_in(home: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(home).into_iter().flatten().flatten();
-    let mut folders: Vec<PathBuf> = entries
+    let mut directories: Vec<PathBuf> = entries
         .filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."))
         .map(|entry| entry.path())
         .filter(|path| path.is_dir())
         .take(MAX_COUNT)
         .collect();
-    folders.sort();
-    folders
+    directories.sort();
+    directories
 }

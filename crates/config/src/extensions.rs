@@ -179,20 +179,20 @@ impl Extensions {
 
     /// Returns the directories of their commands.
     pub fn command_folders(&self) -> Vec<CommandFolder> {
-        let folder = |extension: &Extension| CommandFolder {
+        let directory = |extension: &Extension| CommandFolder {
             source: CommandSource::Extension(extension.name().to_owned()),
             folder: extension.folder.join("commands"),
         };
-        self.active().map(folder).collect()
+        self.active().map(directory).collect()
     }
 
     /// Returns the directories of their skills.
     pub fn skill_folders(&self) -> Vec<SkillFolder> {
-        let folder = |extension: &Extension| SkillFolder {
+        let directory = |extension: &Extension| SkillFolder {
             tier: SkillTier::Extension(extension.name().to_owned()),
             folder: extension.folder.join("skills"),
         };
-        self.active().map(folder).collect()
+        self.active().map(directory).collect()
     }
 
     /// Returns the agent directories of the active extensions that are unchanged since
@@ -257,7 +257,7 @@ impl Config {
         let ours = self.extension_home();
         let mut locations: Vec<(PathBuf, ExtensionHome)> = Vec::new();
         for (folder, home) in [(ours, ExtensionHome::Parallax), (theirs, ExtensionHome::Gemini)] {
-            locations.extend(folders_in(&folder).into_iter().map(|folder| (folder, home)));
+            locations.extend(folders_in(&folder).into_iter().map(|directory| (directory, home)));
         }
         if locations.is_empty() {
             return found;

@@ -169,8 +169,8 @@ fn content(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// Returns the hooks in the directory of an extension, unexpanded. Blocking.
-pub fn hooks_of_folder(folder: &Path, warnings: &mut Vec<String>) -> Vec<Hook> {
-    let file = folder.join(HOOKS);
+pub fn hooks_of_folder(directory: &Path, warnings: &mut Vec<String>) -> Vec<Hook> {
+    let file = directory.join(HOOKS);
     match jsonc::read_object(&file) {
         Ok(read) => match read.as_ref().and_then(|read| read.get("hooks")?.as_object()) {
             Some(hooks) => read_file(hooks, HookSource::Extension, &file, warnings),
@@ -435,21 +435,21 @@ mod tests {
 
     #[test]
     fn changed_script_is_a_different_hook() {
-        let folder = tempfile::tempdir().expect("folder");
-        let script = folder.path().join("check.sh");
+        let directory = tempfile::tempdir().expect("directory");
+        let script = directory.path().join("check.sh");
         std::fs::write(&script, "one").expect("written");
         let (hooks, _) = read(&json!({"BeforeTool": [{"hooks": [
             {"command": "bash \"$GEMINI_PROJECT_DIR/check.sh\" --x"}
         ]}]}));
-        let before = hooks[0].hash(folder.path());
-        assert_eq!(before, hooks[0].hash(folder.path()));
+        let before = hooks[0].hash(directory.path());
+        assert_eq!(before, hooks[0].hash(directory.path()));
         std::fs::write(&script, "two").expect("written");
-        assert_ne!(before, hooks[0].hash(folder.path()));
+        assert_ne!(before, hooks[0].hash(directory.path()));
         let (hooks, _) = read(&json!({"BeforeTool": [{"hooks": [
             {"command": "true", "env": {"BASH_ENV": "./check.sh"}}
         ]}]}));
-        let before = hooks[0].hash(folder.path());
+        let before = hooks[0].hash(directory.path());
         std::fs::write(&script, "three").expect("written");
-        assert_ne!(before, hooks[0].hash(folder.path()));
+        assert_ne!(before, hooks[0].hash(directory.path()));
     }
 }

@@ -56,23 +56,23 @@ pub(crate) fn rewrite_as(
     if target.exists() && !target.is_file() {
         return Err(ConfigError::NotAFile { path: path.to_owned() });
     }
-    let folder = target.parent().unwrap_or(Path::new("/"));
-    create_private(folder).map_err(failed)?;
+    let directory = target.parent().unwrap_or(Path::new("/"));
+    create_private(directory).map_err(failed)?;
     let _lock = lock(&target)?;
     let text = jsonc::read_document(&target)?.unwrap_or_default();
     let changed = change(&target, &text)?;
     if changed != text {
-        replace(&target, folder, changed.as_bytes()).map_err(failed)?;
+        replace(&target, directory, changed.as_bytes()).map_err(failed)?;
     }
     Ok(())
 }
 
-fn replace(path: &Path, folder: &Path, bytes: &[u8]) -> io::Result<()> {
+fn replace(path: &Path, directory: &Path, bytes: &[u8]) -> io::Result<()> {
     // Created with mode 0600.
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(bytes)?;
     // A file below `.gemini` may belong to a project and be shared: it keeps its permissions.
-    if folder.file_name().is_some_and(|name| name == ".gemini")
+    if directory.file_name().is_some_and(|name| name == ".gemini")
         && let Ok(metadata) = std::fs::metadata(path)
     {
         file.as_file().set_permissions(metadata.permissions())?;
@@ -82,12 +82,12 @@ fn replace(path: &Path, folder: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-fn create_private(folder: &Path) -> io::Result<()> {
+fn create_private(directory: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
+    builder.create(directory)
 }
 
 /// An exclusive lock on a file, held until it is dropped.
@@ -189,8 +189,8 @@ mod tests {
 
     #[test]
     fn concurrent_state_changes_are_all_saved_and_no_lock_remains() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("state");
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("state");
         std::thread::scope(|scope| {
             for writer in 0..8 {
                 let file = &file;
@@ -206,7 +206,7 @@ mod tests {
         lines.sort_unstable();
         lines.dedup();
         assert_eq!(lines.len(), 200);
-        let names: Vec<_> = std::fs::read_dir(folder.path()).expect("the folder").collect();
+        let names: Vec<_> = std::fs::read_dir(directory.path()).expect("the folder").collect();
         assert_eq!(names.len(), 1, "{names:?}");
     }
 }

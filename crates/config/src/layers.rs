@@ -97,7 +97,7 @@ pub(crate) fn read_project(dirs: &UserDirs, cwd: &Path) -> Result<Vec<LayerFile>
 /// `.parallax`; otherwise `.gemini/settings.json` if it is the only one.
 pub(crate) fn project_file(cwd: &Path, holds: impl Fn(&Object) -> bool) -> PathBuf {
     let [ours, theirs] =
-        [".parallax", ".gemini"].map(|folder| cwd.join(folder).join("settings.json"));
+        [".parallax", ".gemini"].map(|directory| cwd.join(directory).join("settings.json"));
     let has = |file: &Path| jsonc::read_object(file).ok().flatten().is_some_and(|it| holds(&it));
     let is_theirs = theirs.exists() && (!ours.exists() || (!has(&ours) && has(&theirs)));
     if is_theirs { theirs } else { ours }

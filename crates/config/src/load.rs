@@ -90,7 +90,7 @@ impl Config {
     pub fn user_variable(&self, name: &str) -> Option<&str> {
         let file = self.environment.dotenv_file().and_then(Path::parent);
         let dirs = [&self.dirs.parallax, &self.dirs.gemini, &self.dirs.user];
-        let of_user = file.is_some_and(|folder| dirs.iter().any(|home| *home == folder));
+        let of_user = file.is_some_and(|directory| dirs.iter().any(|home| *home == directory));
         match of_user {
             true => self.environment.get(name),
             false => self.environment.process_variable(name),
@@ -119,24 +119,29 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
     let LoadOptions { cwd, variables, skip_trust, ignore_env } = options;
     let mut environment = Environment::new(variables);
     let dirs = UserDirs::find(&environment, &cwd)?;
-    let project_folder = worktrees::project_of(&dirs, &cwd);
+    let project_directory = worktrees::project_of(&dirs, &cwd);
     let mut warnings = Vec::new();
 
     let mut layers = layers::read_outer(&environment, &dirs, &cwd)?;
     migrate_all(&mut layers, &mut warnings);
     let enabled = trust_enabled(&layers, &environment);
     let files = TrustFiles::find(&environment, &dirs)?;
-    let trust = trust::decide(&environment, &files, &project_folder, skip_trust, enabled)?;
+    let trust = trust::decide(&environment, &files, &project_directory, skip_trust, enabled)?;
     let mut loosening_settings = Vec::new();
     let mut exempt_servers = None;
     let mut core_tools_need_approval = false;
     let outer = OuterSettings::new(layers.clone(), &environment, &dirs, &cwd);
     if trust.trusted {
-        let mut project = layers::read_project(&dirs, &project_folder)?;
+        let mut project = layers::read_project(&dirs, &project_directory)?;
         migrate_all(&mut project, &mut warnings);
         let telemetry = take_project_telemetry(&environment, &mut project);
-        loosening_settings =
-            untrusted_settings::close(&mut project, &outer, &dirs, &project_folder, &mut warnings);
+        loosening_settings = untrusted_settings::close(
+            &mut project,
+            &outer,
+            &dirs,
+            &project_directory,
+            &mut warnings,
+        );
         for (file, value) in project.iter_mut().zip(telemetry) {
             file.values.extend(value.map(|value| ("telemetry".to_owned(), value)));
         }
@@ -161,12 +166,12 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
         ancestors.map(Path::to_owned).collect()
     };
     let folders = if trust.trusted { trusted_above(&cwd) } else { Vec::new() };
-    let env_folders = match trust.trusted && project_folder != cwd {
-        true => trusted_above(&project_folder),
+    let env_folders = match trust.trusted && project_directory != cwd {
+        true => trusted_above(&project_directory),
         false => folders.clone(),
     };
     let search = DotenvSearch {
-        cwd: &project_folder,
+        cwd: &project_directory,
         folders: &env_folders,
         dirs: &dirs,
         ignore_local,
@@ -179,7 +184,7 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
     let keychain = keychain(&settings, &environment, &dirs);
     Ok(Config {
         cwd,
-        project: project_folder,
+        project: project_directory,
         dirs,
         keychain,
         environment,

@@ -102,11 +102,11 @@ pub fn prompt_files(sources: &PromptFileSources<'_>) -> Result<PromptFiles, Conf
         PromptVariable::File(path) => Some(path),
     };
     let dirs = [sources.dirs.gemini.clone(), sources.dirs.parallax.clone()];
-    let project_folders = FOLDERS.map(|folder| sources.cwd.join(folder));
-    let project_folders =
-        project_folders.into_iter().filter(|folder| sources.trusted && !dirs.contains(folder));
+    let project_directories = FOLDERS.map(|directory| sources.cwd.join(directory));
+    let project_directories =
+        project_directories.into_iter().filter(|folder| sources.trusted && !dirs.contains(folder));
     for (folder, of_project) in
-        dirs.iter().cloned().map(|it| (it, false)).chain(project_folders.map(|it| (it, true)))
+        dirs.iter().cloned().map(|it| (it, false)).chain(project_directories.map(|it| (it, true)))
     {
         let root = of_project.then_some(sources.cwd);
         found.append.extend(read_prompt_file(&folder.join(APPEND), root, &mut found.warnings));
@@ -132,22 +132,22 @@ pub fn default_prompt_file(cwd: &Path) -> PathBuf {
 
 /// Adds the sections of a directory, which override those found before.
 fn sections_of(
-    folder: &Path,
+    directory: &Path,
     root: Option<&Path>,
     sources: &PromptFileSources<'_>,
     found: &mut PromptFiles,
 ) {
-    if !folder.is_dir() {
+    if !directory.is_dir() {
         return;
     }
     for section in sources.sections {
-        let file = folder.join(format!("{section}.md"));
+        let file = directory.join(format!("{section}.md"));
         if let Some(text) = read_prompt_file(&file, root, &mut found.warnings) {
             found.sections.insert((*section).to_owned(), text);
         }
     }
     // Warns about unknown section names, which are probably typos.
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(100);
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().take(100);
     for path in entries.map(|entry| entry.path()) {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let is_text = path.extension().is_some_and(|extension| extension == "md");
@@ -224,10 +224,10 @@ mod tests {
 
     #[test]
     fn project_prompt_files_are_used_only_when_trusted() {
-        let folder = tempfile::tempdir().expect("folder");
+        let directory = tempfile::tempdir().expect("directory");
         let write = |path: &str, text: &str| {
-            let path = folder.path().join(path);
-            std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+            let path = directory.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
             std::fs::write(path, text).expect("file");
         };
         write("home/.gemini/system.append.md", "be brief");
@@ -236,17 +236,17 @@ mod tests {
         write("work/.gemini/prompt/gti.md", "a slip");
         write("work/.gemini/system.append.md", "be exact");
         write("work/.gemini/system.md", "${AvailableTools}");
-        let trusted = load(folder.path(), true, &[("GEMINI_SYSTEM_MD", "true")]);
+        let trusted = load(directory.path(), true, &[("GEMINI_SYSTEM_MD", "true")]);
         assert_eq!(trusted.append, ["be brief", "be exact"]);
         assert_eq!(trusted.sections["git"], "the project's");
         assert_eq!(trusted.replacement.map(|(_, text)| text).as_deref(), Some("${AvailableTools}"));
         assert!(trusted.warnings.iter().any(|text| text.contains("gti.md")));
-        let untrusted = load(folder.path(), false, &[("GEMINI_SYSTEM_MD", "1")]);
+        let untrusted = load(directory.path(), false, &[("GEMINI_SYSTEM_MD", "1")]);
         assert_eq!(untrusted.append, ["be brief"]);
         assert_eq!(untrusted.sections["git"], "mine");
         assert!(untrusted.replacement.is_none() && untrusted.warnings.len() == 1);
         let named = [("GEMINI_SYSTEM_MD", "~/.parallax/prompt/git.md")];
-        assert!(load(folder.path(), false, &named).replacement.is_some());
-        assert!(load(folder.path(), true, &[("GEMINI_SYSTEM_MD", "0")]).replacement.is_none());
+        assert!(load(directory.path(), false, &named).replacement.is_some());
+        assert!(load(directory.path(), true, &[("GEMINI_SYSTEM_MD", "0")]).replacement.is_none());
     }
 }

@@ -72,7 +72,7 @@ pub fn sandbox_files(dirs: &UserDirs) -> Vec<RuleFile> {
 
 /// Returns the directories in which the administrator keeps rules.
 fn system_folders() -> Vec<PathBuf> {
-    let folders: &[&str] = if cfg!(target_os = "macos") {
+    let directories: &[&str] = if cfg!(target_os = "macos") {
         &[
             "/Library/Application Support/GeminiCli/policies",
             "/Library/Application Support/Parallax/policies",
@@ -82,14 +82,14 @@ fn system_folders() -> Vec<PathBuf> {
     } else {
         &["/etc/gemini-cli/policies", "/etc/parallax/policies"]
     };
-    folders.iter().map(PathBuf::from).collect()
+    directories.iter().map(PathBuf::from).collect()
 }
 
 /// Finds the rule files. `administrator` is the user ID that must own files of the admin tier.
 fn find(sources: &RuleFileSources<'_>, system: &[PathBuf], administrator: u32) -> RuleFiles {
     let mut found = RuleFiles::default();
-    for folder in sources.extensions {
-        found.files.extend(folder_files(Tier::Extension, folder, LinkPolicy::Refuse));
+    for directory in sources.extensions {
+        found.files.extend(folder_files(Tier::Extension, directory, LinkPolicy::Refuse));
     }
     if sources.trusted && !is_home(sources) {
         for name in [".gemini", ".parallax"] {
@@ -98,8 +98,8 @@ fn find(sources: &RuleFileSources<'_>, system: &[PathBuf], administrator: u32) -
     }
     if sources.user_replacement.is_empty() {
         for home in [&sources.dirs.gemini, &sources.dirs.parallax] {
-            let folder = home.join("policies");
-            found.files.extend(folder_files(Tier::User, &folder, LinkPolicy::Follow));
+            let directory = home.join("policies");
+            found.files.extend(folder_files(Tier::User, &directory, LinkPolicy::Follow));
         }
     } else {
         for path in sources.user_replacement {
@@ -107,14 +107,16 @@ fn find(sources: &RuleFileSources<'_>, system: &[PathBuf], administrator: u32) -
         }
     }
     let before = found.files.len();
-    for folder in system {
-        let files = folder_files(Tier::Admin, folder, LinkPolicy::Follow);
-        retain_owned(files, folder, administrator, &mut found);
+    for directory in system {
+        let files = folder_files(Tier::Admin, directory, LinkPolicy::Follow);
+        retain_owned(files, directory, administrator, &mut found);
     }
     // System files that were skipped still exclude the other files: otherwise anyone who can
     // invalidate them could replace the rules.
     let exists = found.files.len() > before
-        || system.iter().any(|folder| rule_file_paths(folder).is_ok_and(|names| !names.is_empty()));
+        || system
+            .iter()
+            .any(|directory| rule_file_paths(directory).is_ok_and(|names| !names.is_empty()));
     if !exists {
         for path in sources.admin {
             let files = named_files(Tier::Admin, path);
@@ -140,14 +142,14 @@ fn is_home(sources: &RuleFileSources<'_>) -> bool {
 /// Reads the rules of a project. No component of the path from the project to a file may be a
 /// symlink, because a link could turn any file of the machine into a rule file.
 fn project_files(project: &Path, home: &str) -> Vec<RuleFile> {
-    let folder = project.join(home).join("policies");
+    let directory = project.join(home).join("policies");
     let is_link =
         |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
-    if is_link(&project.join(home)) || is_link(&folder) {
+    if is_link(&project.join(home)) || is_link(&directory) {
         let reason = "the policy directory of a project cannot be a link";
-        return vec![unreadable_file(Tier::Workspace, &folder, reason)];
+        return vec![unreadable_file(Tier::Workspace, &directory, reason)];
     }
-    folder_files(Tier::Workspace, &folder, LinkPolicy::Refuse)
+    folder_files(Tier::Workspace, &directory, LinkPolicy::Refuse)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -167,10 +169,10 @@ fn named_files(tier: Tier, path: &Path) -> Vec<RuleFile> {
 }
 
 /// Reads the rule files of a directory by name; returns none if it does not exist.
-fn folder_files(tier: Tier, folder: &Path, links: LinkPolicy) -> Vec<RuleFile> {
-    let names = match rule_file_paths(folder) {
+fn folder_files(tier: Tier, directory: &Path, links: LinkPolicy) -> Vec<RuleFile> {
+    let names = match rule_file_paths(directory) {
         Ok(names) => names,
-        Err(reason) => return vec![unreadable_file(tier, folder, &reason)],
+        Err(reason) => return vec![unreadable_file(tier, directory, &reason)],
     };
     names
         .into_iter()
@@ -186,8 +188,8 @@ fn unreadable_file(tier: Tier, path: &Path, reason: &str) -> RuleFile {
 }
 
 /// Returns the sorted paths of the rule files in a directory.
-fn rule_file_paths(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let entries = match std::fs::read_dir(folder) {
+fn rule_file_paths(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if read::is_absent(&error) => return Ok(Vec::new()),
         Err(error) => return Err(format!("failed to read the directory: {error}")),
@@ -253,7 +255,7 @@ fn ownership_problem(path: &Path, administrator: u32) -> Option<String> {
     // The owner of the link's directory could redirect the link.
     let linked = path.parent().into_iter().flat_map(Path::ancestors);
     for (part, is_file) in std::iter::once((real.as_path(), true))
-        .chain(real.ancestors().skip(1).chain(linked).map(|folder| (folder, false)))
+        .chain(real.ancestors().skip(1).chain(linked).map(|directory| (directory, false)))
     {
         let metadata = match std::fs::metadata(part) {
             Ok(metadata) => metadata,
@@ -295,7 +297,7 @@ mod tests {
 
     impl RuleDirs {
         fn new() -> Self {
-            let root = tempfile::tempdir().expect("folder");
+            let root = tempfile::tempdir().expect("directory");
             let path = root.path().canonicalize().expect("real");
             let dirs = UserDirs {
                 user: path.join("home"),
@@ -311,7 +313,7 @@ mod tests {
 
         fn write(&self, path: &str, text: &str) {
             let path = self.path(path);
-            std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
             std::fs::write(path, text).expect("write");
         }
 
@@ -438,7 +440,7 @@ mod tests {
         )
         .expect("pipe");
         world.write("project/.gemini/policies/d.toml", &"#".repeat(300_000));
-        std::fs::create_dir_all(world.path("project/.parallax")).expect("folder");
+        std::fs::create_dir_all(world.path("project/.parallax")).expect("directory");
         symlink(world.path("etc"), world.path("project/.parallax/policies")).expect("link");
         let found = world.find(|_| {});
         let formatted = format_files(&found.files, world.root.path());

@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn changed_project_rules_are_detected() {
-        let folder = tempfile::tempdir().expect("folder");
-        let cwd = folder.path();
+        let directory = tempfile::tempdir().expect("directory");
+        let cwd = directory.path();
         let dirs = UserDirs {
             user: cwd.join("home"),
             gemini: cwd.join("home/.gemini"),

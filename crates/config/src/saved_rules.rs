@@ -31,8 +31,8 @@ mod tests {
 
     #[test]
     fn saved_rules_are_deduplicated_and_invalid_file_is_renamed() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("policies/auto-saved.toml");
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("policies/auto-saved.toml");
         let rule = SuggestedRule {
             tool_name: "run_shell_command".into(),
             command_prefix: vec!["git log".into()],
@@ -45,7 +45,7 @@ mod tests {
         std::fs::write(&file, "[[rule").expect("broken");
         save_rule(&file, &rule).expect("saved");
         assert_eq!(std::fs::read_to_string(&file).expect("the file"), first);
-        let aside = folder.path().join("policies/auto-saved.toml.bak");
+        let aside = directory.path().join("policies/auto-saved.toml.bak");
         assert_eq!(std::fs::read_to_string(aside).expect("the copy"), "[[rule");
     }
 }

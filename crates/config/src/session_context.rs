@@ -36,9 +36,9 @@ pub fn session_context(context: &SessionContext) -> String {
     if let Some(folder) = &context.temp_dir {
         line("Temporary files of this project", &folder.display().to_string());
     }
-    let folders: Vec<String> =
-        context.directories.iter().map(|folder| folder.display().to_string()).collect();
-    match folders.as_slice() {
+    let directories: Vec<String> =
+        context.directories.iter().map(|directory| directory.display().to_string()).collect();
+    match directories.as_slice() {
         [] => {}
         [folder] => line("Workspace folder", folder),
         several => line("Workspace folders", &several.join(", ")),

@@ -130,7 +130,11 @@ pub fn skill_folders(dirs: &UserDirs, cwd: &Path, trusted: bool) -> Vec<SkillFol
 
 /// Combines the built-in skills with those of the directories, given in ascending order of
 /// precedence. Blocking; bounded in files and bytes.
-pub fn find_skills(built_in: Vec<Skill>, folders: &[SkillFolder], disabled: &[String]) -> Skills {
+pub fn find_skills(
+    built_in: Vec<Skill>,
+    directories: &[SkillFolder],
+    disabled: &[String],
+) -> Skills {
     let is_disabled =
         |skill: &Skill| disabled.iter().any(|name| name.eq_ignore_ascii_case(&skill.name));
     let mut found: HashMap<String, Skill> = HashMap::new();
@@ -139,7 +143,7 @@ pub fn find_skills(built_in: Vec<Skill>, folders: &[SkillFolder], disabled: &[St
         skill.disabled = is_disabled(&skill);
         found.insert(skill.name.clone(), skill);
     }
-    for location in folders {
+    for location in directories {
         for file in skill_files(&location.folder) {
             let mut skill = match read_skill(&file, &location.tier) {
                 Ok(skill) => skill,
@@ -167,12 +171,12 @@ pub fn find_skills(built_in: Vec<Skill>, folders: &[SkillFolder], disabled: &[St
 }
 
 /// Returns the skill files of a directory: its own and those of its subdirectories.
-pub fn skill_files(folder: &Path) -> Vec<PathBuf> {
-    let skill_file = folder.join(SKILL_FILE);
+pub fn skill_files(directory: &Path) -> Vec<PathBuf> {
+    let skill_file = directory.join(SKILL_FILE);
     if skill_file.is_file() {
         return vec![skill_file];
     }
-    definitions::files(folder, MAX_COUNT, |path| {
+    definitions::files(directory, MAX_COUNT, |path| {
         let file = path.join(SKILL_FILE);
         file.is_file().then_some(file)
     })
@@ -215,9 +219,9 @@ fn sanitize_char(char: char) -> char {
 mod tests {
     use super::*;
 
-    fn write(folder: &Path, path: &str, text: &str) {
-        let path = folder.join(path);
-        std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+    fn write(directory: &Path, path: &str, text: &str) {
+        let path = directory.join(path);
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
         std::fs::write(path, text).expect("written");
     }
 
@@ -230,8 +234,8 @@ mod tests {
 
     #[test]
     fn highest_precedence_skill_name_wins() {
-        let folder = tempfile::tempdir().expect("folder");
-        let root = folder.path();
+        let directory = tempfile::tempdir().expect("directory");
+        let root = directory.path();
         let skill =
             |name: &str, text: &str| format!("---\nname: {name}\ndescription: {text}\n---\n");
         write(root, "home/.gemini/skills/a/SKILL.md", &skill("a", "one"));

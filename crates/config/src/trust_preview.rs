@@ -262,7 +262,13 @@ impl TrustPreview {
         }
     }
 
-    fn read_settings(&mut self, values: &Object, file: &str, folder: &Path, outer: &OuterSettings) {
+    fn read_settings(
+        &mut self,
+        values: &Object,
+        file: &str,
+        directory: &Path,
+        outer: &OuterSettings,
+    ) {
         for (event, entries) in values.get("hooks").and_then(Value::as_object).into_iter().flatten()
         {
             self.read_hooks(event, entries, file, 0);
@@ -277,7 +283,7 @@ impl TrustPreview {
                 self.programs.push(format!("{key}: {} ({file})", to_text(command)));
             }
         }
-        let keys = untrusted_settings::loosening_keys(values, folder, outer);
+        let keys = untrusted_settings::loosening_keys(values, directory, outer);
         self.loosening_settings.extend(keys.into_iter().map(|key| format!("{key} ({file})")));
     }
 
@@ -445,23 +451,23 @@ mod tests {
 
     use super::{OuterSettings, TrustPreview, inspect};
 
-    fn write(folder: &Path, path: &str, text: &str) {
-        let path = folder.join(path);
-        std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+    fn write(directory: &Path, path: &str, text: &str) {
+        let path = directory.join(path);
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
         std::fs::write(path, text).expect("write");
     }
 
     #[test]
     fn project_variables_that_decide_what_runs_are_shown() {
-        let folder = tempfile::tempdir().expect("folder");
-        let folder = folder.path();
+        let directory = tempfile::tempdir().expect("directory");
+        let directory = directory.path();
         let servers = r#"{"mcpServers": {
             "a": {"command": "${TOOL:-touch}", "args": ["x", "$T2", "--key", "$API_KEY"]},
             "b": {"httpUrl": "https://$HOST_NAME/mcp", "headers": {"A": "$API_KEY"}},
             "c": {"command": "$API_KEY", "env": {"K": "$T2"}}}}"#;
-        write(folder, ".gemini/settings.json", servers);
-        write(folder, ".env", "TOOL=./evil\nT2=two\nAPI_KEY=secret\nHOST_NAME=evil.example\n");
-        let found = inspect(folder, &OuterSettings::default());
+        write(directory, ".gemini/settings.json", servers);
+        write(directory, ".env", "TOOL=./evil\nT2=two\nAPI_KEY=secret\nHOST_NAME=evil.example\n");
+        let found = inspect(directory, &OuterSettings::default());
         let targets: Vec<&str> = found.mcp_servers.iter().map(|it| it.target.as_str()).collect();
         assert_eq!(
             targets,
@@ -476,12 +482,12 @@ mod tests {
 
     #[test]
     fn trust_preview_lists_everything_that_would_apply() {
-        let folder = tempfile::tempdir().expect("folder");
-        let folder = folder.path();
-        assert_eq!(inspect(folder, &OuterSettings::default()), TrustPreview::default());
-        assert_eq!(inspect(folder, &OuterSettings::default()).summary(), None);
+        let directory = tempfile::tempdir().expect("directory");
+        let directory = directory.path();
+        assert_eq!(inspect(directory, &OuterSettings::default()), TrustPreview::default());
+        assert_eq!(inspect(directory, &OuterSettings::default()).summary(), None);
         write(
-            folder,
+            directory,
             ".gemini/settings.json",
             r#"{ // theirs
               "allowedTools": ["run_shell_command"],
@@ -493,9 +499,9 @@ mod tests {
         // Files of other agents have no effect.
         let other =
             r#"{"hooks": {"PreToolUse": {"command": "c"}}, "permissions": {"allow": ["*"]}}"#;
-        write(folder, ".claude/settings.json", other);
-        write(folder, ".mcp.json", r#"{"mcpServers": {"m": {"command": "x"}}}"#);
-        write(folder, "agents.md", "no context file");
+        write(directory, ".claude/settings.json", other);
+        write(directory, ".mcp.json", r#"{"mcpServers": {"m": {"command": "x"}}}"#);
+        write(directory, "agents.md", "no context file");
         for path in [
             ".gemini/commands/git/commit.toml",
             ".gemini/commands/explain.md",
@@ -510,9 +516,9 @@ mod tests {
             ".env.local",
             ".gemini/.env",
         ] {
-            write(folder, path, "secret");
+            write(directory, path, "secret");
         }
-        let found = inspect(folder, &OuterSettings::default());
+        let found = inspect(directory, &OuterSettings::default());
         assert_eq!(found.commands, ["explain", "fix", "git:commit"]);
         assert_eq!(found.skills, ["other", "review"]);
         assert_eq!(found.agents, ["helper"]);
@@ -554,41 +560,41 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn arbitrary_settings_text_does_not_panic(text in "[{}\\[\\]\":,/*a-z\\\\ \u{0}-\u{1f}]{0,200}") {
-            let folder = tempfile::tempdir().expect("folder");
-            write(folder.path(), ".gemini/settings.json", &text);
+            let directory = tempfile::tempdir().expect("directory");
+            write(directory.path(), ".gemini/settings.json", &text);
             let servers = format!("{{\"mcpServers\": {text}}}");
-            write(folder.path(), ".parallax/settings.json", &servers);
-            let _ = inspect(folder.path(), &OuterSettings::default()).summary();
+            write(directory.path(), ".parallax/settings.json", &servers);
+            let _ = inspect(directory.path(), &OuterSettings::default()).summary();
         }
     }
 
     #[test]
     fn links_pipes_oversized_and_malformed_files_are_reported_and_not_followed() {
-        let outside = tempfile::tempdir().expect("folder");
+        let outside = tempfile::tempdir().expect("directory");
         write(outside.path(), "commands/secret.toml", "");
         write(outside.path(), "settings.json", r#"{"mcpServers": {"secret": {}}}"#);
-        let folder = tempfile::tempdir().expect("folder");
-        let folder = folder.path();
-        std::fs::create_dir_all(folder.join(".gemini")).expect("folder");
-        symlink(outside.path().join("commands"), folder.join(".gemini/commands")).expect("link");
-        symlink(outside.path().join("settings.json"), folder.join(".gemini/settings.json"))
+        let directory = tempfile::tempdir().expect("directory");
+        let directory = directory.path();
+        std::fs::create_dir_all(directory.join(".gemini")).expect("directory");
+        symlink(outside.path().join("commands"), directory.join(".gemini/commands")).expect("link");
+        symlink(outside.path().join("settings.json"), directory.join(".gemini/settings.json"))
             .expect("link");
-        symlink(outside.path(), folder.join(".parallax")).expect("link");
-        symlink(outside.path(), folder.join(".gemini/policies")).expect("link");
+        symlink(outside.path(), directory.join(".parallax")).expect("link");
+        symlink(outside.path(), directory.join(".gemini/policies")).expect("link");
         rustix::fs::mknodat(
             rustix::fs::CWD,
-            folder.join(".env"),
+            directory.join(".env"),
             rustix::fs::FileType::Fifo,
             rustix::fs::Mode::RUSR,
             0,
         )
         .expect("pipe");
         for number in 0..300 {
-            write(folder, &format!(".claude/commands/c{number}.md"), "");
+            write(directory, &format!(".claude/commands/c{number}.md"), "");
         }
         let deep: String = ["d"; 40].join("/");
-        write(folder, &format!(".gemini/agents/{deep}/a.md"), "");
-        let found = inspect(folder, &OuterSettings::default());
+        write(directory, &format!(".gemini/agents/{deep}/a.md"), "");
+        let found = inspect(directory, &OuterSettings::default());
         assert!(!found.to_json().to_string().contains("secret"), "{found:?}");
         assert!(found.problems.len() >= 4, "{:?}", found.problems);
         assert!(found.is_truncated && found.commands.len() == super::locations::MAX_COUNT);

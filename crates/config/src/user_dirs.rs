@@ -19,8 +19,8 @@ pub struct UserDirs {
 impl UserDirs {
     /// Determines the directories from `GEMINI_CLI_HOME` (the parent of both), `PARALLAX_HOME` (the
     /// `.parallax` directory itself), and the home directory. Relative values are resolved against
-    /// `cwd`. A user without a home directory, as in some containers, gets a private directory among
-    /// the temporary ones.
+    /// `cwd`. A user without a home directory, as in some containers, gets a private directory
+    /// among the temporary ones.
     ///
     /// # Errors
     /// Returns an error if none of them is set and the private directory belongs to someone else.
@@ -39,9 +39,9 @@ impl UserDirs {
     }
 
     /// Whether a directory is the home directory, where project files are the user's.
-    pub fn is_home(&self, folder: &Path) -> bool {
+    pub fn is_home(&self, directory: &Path) -> bool {
         let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        real(folder) == real(&self.user)
+        real(directory) == real(&self.user)
     }
 }
 

@@ -84,10 +84,10 @@ pub fn worktree_of(dirs: &UserDirs, folder: &Path) -> Option<(WorktreeRecord, Pa
     (record.path.canonicalize().ok()? == project.join(name)).then_some((record, rest))
 }
 
-/// Returns the directory whose trust, settings, and approvals apply in `folder`: itself, or, in a
-/// worktree that Parallax created, the same directory of the main checkout.
-pub fn project_of(dirs: &UserDirs, folder: &Path) -> PathBuf {
-    let Some((record, rest)) = worktree_of(dirs, folder) else { return folder.to_owned() };
+/// Returns the directory whose trust, settings, and approvals apply in `directory`: itself, or, in
+/// a worktree that Parallax created, the same directory of the main checkout.
+pub fn project_of(dirs: &UserDirs, directory: &Path) -> PathBuf {
+    let Some((record, rest)) = worktree_of(dirs, directory) else { return directory.to_owned() };
     // Another branch may have directories that the main checkout lacks.
     let existing = rest.ancestors().map(|rest| record.main.join(rest)).find(|path| path.is_dir());
     existing.unwrap_or(record.main)
@@ -121,8 +121,8 @@ mod tests {
         };
         let (project, main) = (directory(&dirs).join("p-1"), top.join("main"));
         let tree = project.join("fix");
-        for folder in [tree.join("src"), tree.join("new"), main.join("src")] {
-            std::fs::create_dir_all(folder).expect("a directory");
+        for directory in [tree.join("src"), tree.join("new"), main.join("src")] {
+            std::fs::create_dir_all(directory).expect("a directory");
         }
         assert_eq!(project_of(&dirs, &tree), tree);
         let record = WorktreeRecord {

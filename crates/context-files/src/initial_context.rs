@@ -41,9 +41,9 @@ const OTHERS: &str = "CLAUDE.md";
 /// Returns whether the file is in an untrusted directory above the project.
 fn is_untrusted_parent(sources: &ContextSources, path: &std::path::Path) -> bool {
     let config = &sources.config;
-    path.parent().is_some_and(|folder| {
-        config.cwd.starts_with(folder)
-            && !config.trusted_folders.iter().any(|known| known == folder)
+    path.parent().is_some_and(|directory| {
+        config.cwd.starts_with(directory)
+            && !config.trusted_folders.iter().any(|known| known == directory)
     })
 }
 
@@ -53,8 +53,9 @@ fn is_untrusted_parent(sources: &ContextSources, path: &std::path::Path) -> bool
 fn is_ignored(workspace: &Workspace, top: &Path, path: &Path) -> bool {
     match workspace.is_ignored_beneath(top, path) {
         Some(by) if by.source == RuleSource::Git => {
-            let folder = path.parent().filter(|folder| *folder != top);
-            folder.is_some_and(|folder| workspace.is_ignored_beneath(top, folder).is_some())
+            let directory = path.parent().filter(|directory| *directory != top);
+            directory
+                .is_some_and(|directory| workspace.is_ignored_beneath(top, directory).is_some())
         }
         by => by.is_some(),
     }
@@ -136,13 +137,14 @@ fn hint_at_other_files(sources: &ContextSources) -> Option<String> {
     if !is_read {
         return None;
     }
-    let folder = sources.dirs.notes(&sources.directory);
-    let marker = folder.join(".told-of-claude-md");
+    let directory = sources.dirs.notes(&sources.directory);
+    let marker = directory.join(".told-of-claude-md");
     if marker.exists() {
         return None;
     }
     // If this cannot be recorded, the hint is repeated.
-    let _ = parallax_store::create_private_dir(&folder).and_then(|()| std::fs::write(&marker, b""));
+    let _ =
+        parallax_store::create_private_dir(&directory).and_then(|()| std::fs::write(&marker, b""));
     Some(format!(
         "`{OTHERS}` exists but is not loaded; to load it, add it to `context.fileName`: {:?}",
         names.iter().map(String::as_str).chain([OTHERS]).collect::<Vec<_>>()

@@ -60,8 +60,8 @@ impl NestedContext {
         else {
             return Vec::new();
         };
-        let folder = if path.is_dir() { Some(path) } else { path.parent() };
-        let Some(folder) = folder else { return Vec::new() };
+        let directory = if path.is_dir() { Some(path) } else { path.parent() };
+        let Some(directory) = directory else { return Vec::new() };
         let found = self.lock_files().clone();
         let known = |path: &Path| {
             // The name may be a link to a known file.
@@ -73,7 +73,7 @@ impl NestedContext {
         };
         let memory =
             with_options(&self.sources, &self.workspace, &OutsideFiles::default(), |options| {
-                collect_upwards(options, folder, root, &known)
+                collect_upwards(options, directory, root, &known)
             });
         self.emit_warnings(memory.warnings);
         memory.project

@@ -156,8 +156,9 @@ fn commands_of(launch: &SessionConfig, extension: &Extension, problems: &mut Vec
             ),
         });
     }
-    let folder = extension.folder.display().to_string();
-    problems.extend(catalog.problems().filter(|text| text.starts_with(&folder)).map(str::to_owned));
+    let directory = extension.folder.display().to_string();
+    problems
+        .extend(catalog.problems().filter(|text| text.starts_with(&directory)).map(str::to_owned));
 }
 
 fn skills_and_agents(launch: &SessionConfig, extension: &Extension, problems: &mut Vec<String>) {
@@ -225,12 +226,12 @@ fn rules_of(extension: &Extension, problems: &mut Vec<String>) {
 
 fn hooks_of(extension: &Extension, problems: &mut Vec<String>) {
     let mut notes = Vec::new();
-    let folder = extension.folder.display().to_string();
+    let directory = extension.folder.display().to_string();
     let mut looked = HashSet::new();
     for hook in hooks_of_folder(&extension.folder, &mut notes) {
         let command = extension.variables.fill_command(&hook.command);
         let words = command.split_whitespace().map(|word| word.trim_matches(['"', '\'', ';']));
-        for word in words.filter(|word| word.starts_with(&folder)) {
+        for word in words.filter(|word| word.starts_with(&directory)) {
             if !Path::new(word).exists() && looked.insert(word.to_owned()) {
                 let file = display_path(Path::new(word), extension);
                 let event = hook.event.as_str();

@@ -49,12 +49,12 @@ fn program(environment: &Environment, name: &str) -> DoctorCheck {
         }
         Some(first) => {
             let detail = format!("this is {display_path}, but `{name}` runs {}", first.display());
-            let folder = executable.parent().unwrap_or(&executable);
+            let directory = executable.parent().unwrap_or(&executable);
             // A link with another name may have started this program.
-            check(CheckStatus::Warning, detail).with_fix(match folder.join(name).exists() {
+            check(CheckStatus::Warning, detail).with_fix(match directory.join(name).exists() {
                 true => format!(
                     "Put {} before {} on `PATH`, or remove the other program.",
-                    folder.display(),
+                    directory.display(),
                     first.parent().unwrap_or(&first).display()
                 ),
                 false => format!(
@@ -70,7 +70,7 @@ fn program(environment: &Environment, name: &str) -> DoctorCheck {
 /// package in the same directory: `…/@parallax/cli/…` and `…/@parallax/cli-linux-x64/…`.
 fn is_launcher(first: &Path, own: &Path) -> bool {
     let scope = |path: &Path| {
-        let mut scopes = path.ancestors().filter(|folder| folder.ends_with("@parallax"));
+        let mut scopes = path.ancestors().filter(|directory| directory.ends_with("@parallax"));
         scopes.next().map(Path::to_owned)
     };
     let package = scope(first).map(|scope| scope.join("cli"));
@@ -84,7 +84,8 @@ pub(crate) fn find_in_path(environment: &Environment, name: &str) -> Option<Path
     // Parts of it need not be Unicode.
     let path = environment.process_variable("PATH").map(std::ffi::OsString::from);
     let path = path.or_else(|| std::env::var_os("PATH"))?;
-    let files = std::env::split_paths(&path).map(|folder| folder.join(name)).collect::<Vec<_>>();
+    let files =
+        std::env::split_paths(&path).map(|directory| directory.join(name)).collect::<Vec<_>>();
     files.into_iter().find(|file| is_executable(file))
 }
 
@@ -124,7 +125,7 @@ fn directory(id: &str, title: &str, target: &Path, variable: &str) -> DoctorChec
         return check(CheckStatus::Error, format!("{display_path} does not exist"))
             .with_fix(format!("Create it, or {elsewhere}."));
     }
-    let Some(existing) = target.ancestors().find(|folder| folder.is_dir()) else {
+    let Some(existing) = target.ancestors().find(|directory| directory.is_dir()) else {
         return check(CheckStatus::Error, format!("{display_path} does not exist"));
     };
     let written = tempfile::NamedTempFile::new_in(existing).and_then(|mut file| {

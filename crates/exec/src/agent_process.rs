@@ -217,12 +217,12 @@ mod tests {
 
     use super::*;
 
-    fn shell(folder: &std::path::Path, line: &str, limits: MemoryLimits) -> AgentProgram {
-        let file = |name: &str| File::create(folder.join(name)).expect("a file");
+    fn shell(directory: &std::path::Path, line: &str, limits: MemoryLimits) -> AgentProgram {
+        let file = |name: &str| File::create(directory.join(name)).expect("a file");
         AgentProgram {
             program: "sh".into(),
             arguments: vec!["-c".into(), line.into()],
-            directory: folder.to_owned(),
+            directory: directory.to_owned(),
             variables: vec![("WHO".into(), "me".into())],
             stdin: None,
             stdout: file("out"),
@@ -233,13 +233,13 @@ mod tests {
 
     #[tokio::test]
     async fn output_is_written_to_a_file_and_limits_apply() {
-        let folder = tempfile::tempdir().expect("a directory");
+        let directory = tempfile::tempdir().expect("a directory");
         let limits = MemoryLimits { address_space: Some(512 << 20), cgroup: None };
-        let program = shell(folder.path(), "ulimit -v; echo $WHO; exit 7", limits);
+        let program = shell(directory.path(), "ulimit -v; echo $WHO; exit 7", limits);
         let mut process = AgentProcess::start(program).expect("started");
         assert_eq!(process.wait().await, ProcessExit::Exited { code: 7 });
         let mut text = String::new();
-        File::open(folder.path().join("out"))
+        File::open(directory.path().join("out"))
             .expect("out")
             .read_to_string(&mut text)
             .expect("read");
@@ -248,8 +248,8 @@ mod tests {
 
     #[test]
     fn detached_process_is_killed_by_its_variable() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let pid = folder.path().join("pid");
+        let directory = tempfile::tempdir().expect("a directory");
+        let pid = directory.path().join("pid");
         // Another process group and session, and no parent.
         let line = format!(
             "setsid -f sh -c 'echo $$ > {}.part; mv {0}.part {0}; exec sleep 60'",
@@ -258,7 +258,7 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "only the variable tells what it belongs to")]
         let status = std::process::Command::new("sh")
             .args(["-c", &line])
-            .env("PARALLAX_TEST_MARK", folder.path())
+            .env("PARALLAX_TEST_MARK", directory.path())
             .status();
         assert!(status.expect("a shell").success());
         let mut text = String::new();
@@ -269,18 +269,19 @@ mod tests {
         let pid = text.trim().parse().expect("a number");
         kill_marked("PARALLAX_TEST_MARK", "other");
         assert!(crate::process_tree::is_alive(pid));
-        kill_marked("PARALLAX_TEST_MARK", &folder.path().to_string_lossy());
+        kill_marked("PARALLAX_TEST_MARK", &directory.path().to_string_lossy());
         assert!(!crate::process_tree::is_alive(pid));
     }
 
     #[tokio::test]
     async fn process_group_ends_with_its_leader() {
-        let folder = tempfile::tempdir().expect("a directory");
+        let directory = tempfile::tempdir().expect("a directory");
         let line = "sleep 60 & echo $! > pid";
-        let mut process = AgentProcess::start(shell(folder.path(), line, MemoryLimits::default()))
-            .expect("started");
+        let mut process =
+            AgentProcess::start(shell(directory.path(), line, MemoryLimits::default()))
+                .expect("started");
         assert_eq!(process.wait().await, ProcessExit::Exited { code: 0 });
-        let pid = std::fs::read_to_string(folder.path().join("pid")).expect("a number");
+        let pid = std::fs::read_to_string(directory.path().join("pid")).expect("a number");
         let pid = Pid::from_raw(pid.trim().parse().expect("a number")).expect("a process");
         for _ in 0..1000 {
             // A killed orphan may wait for its reaper.

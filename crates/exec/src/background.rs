@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn log_tail_is_read_without_following_links() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("log");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
         std::fs::write(&path, "a\nb\nc").unwrap();
         let end = read_log(&path, 2).unwrap();
         assert_eq!(
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(end.lines, ["line 19997", "line 19998", "line 19999"]);
         assert!(end.is_truncated && end.total < 20_000);
 
-        let link = folder.path().join("link");
+        let link = directory.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(read_log(&link, 1).is_err());
     }

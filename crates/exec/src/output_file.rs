@@ -271,8 +271,8 @@ mod tests {
 
     #[tokio::test]
     async fn copy_is_private_and_stops_at_its_limit() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("copy.txt");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("copy.txt");
         let mut recorder = OutputFileWriter::new(path.clone(), 10, LimitBehavior::Stop);
         assert_eq!(recorder.file(), None);
         recorder.append("12345").await;
@@ -289,8 +289,8 @@ mod tests {
 
     #[tokio::test]
     async fn split_secret_is_redacted_in_the_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("log");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
         let redact: Arc<dyn Redact> =
             Arc::new(crate::Redactor::new(vec![Secret::new("abcdefgh1234")]));
         let mut recorder = OutputFileWriter::new(path.clone(), 1 << 20, LimitBehavior::KeepNewest)
@@ -315,8 +315,8 @@ mod tests {
 
     #[tokio::test]
     async fn log_keeps_its_tail() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("log");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
         let mut recorder = OutputFileWriter::new(path.clone(), 200_000, LimitBehavior::KeepNewest);
         for number in 0..40_000 {
             recorder.append(&format!("line {number}\n")).await;

@@ -176,8 +176,8 @@ mod tests {
     use super::*;
 
     async fn run(text: &str, input: &[u8], milliseconds: u64) -> PipedOutput {
-        let folder = tempfile::tempdir().expect("a folder");
-        let processes = Processes::new(folder.path().to_owned());
+        let directory = tempfile::tempdir().expect("a directory");
+        let processes = Processes::new(directory.path().to_owned());
         let command = PipedCommand {
             text: text.to_owned(),
             directory: "/".into(),
@@ -200,8 +200,8 @@ mod tests {
 
     #[tokio::test]
     async fn timed_out_command_can_clean_up() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mark = folder.path().join("clean");
+        let directory = tempfile::tempdir().expect("a directory");
+        let mark = directory.path().join("clean");
         let text = format!(
             "trap 'sleep 1; touch {}; exit' TERM; while :; do sleep .05; done",
             mark.display()
@@ -223,8 +223,8 @@ mod tests {
 
     #[tokio::test]
     async fn process_that_closed_its_streams_may_keep_running() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mark = |name: &str| folder.path().join(name);
+        let directory = tempfile::tempdir().expect("a directory");
+        let mark = |name: &str| directory.path().join(name);
         let late = |name: &str| format!("(sleep 1; touch {})", mark(name).display());
         let command = |text: String, allows_background: bool| PipedCommand {
             text,
@@ -237,7 +237,7 @@ mod tests {
             allows_background,
         };
         let away = ">/dev/null 2>&1 </dev/null &";
-        let processes = Processes::new(folder.path().to_owned());
+        let processes = Processes::new(directory.path().to_owned());
         for (text, leaves_background) in [
             (format!("{} {away} echo well", late("stays")), true),
             (format!("{} {away} echo well", late("not-asked")), false),

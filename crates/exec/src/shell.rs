@@ -15,13 +15,16 @@ pub struct Shell {
 impl Shell {
     /// Finds `bash`, otherwise `sh`, in the given `PATH` or else in the usual directories.
     pub fn find(path: Option<&OsStr>) -> Option<Self> {
-        let mut folders: Vec<PathBuf> =
+        let mut directories: Vec<PathBuf> =
             path.map(|p| std::env::split_paths(p).collect()).unwrap_or_default();
         // Never use a shell from the directory that the agent works in.
-        folders.retain(|folder| folder.is_absolute());
-        folders.extend(["/usr/bin", "/bin", "/usr/local/bin"].map(PathBuf::from));
+        directories.retain(|directory| directory.is_absolute());
+        directories.extend(["/usr/bin", "/bin", "/usr/local/bin"].map(PathBuf::from));
         let find = |name: &str| {
-            folders.iter().map(|folder| folder.join(name)).find(|file| is_executable(file))
+            directories
+                .iter()
+                .map(|directory| directory.join(name))
+                .find(|file| is_executable(file))
         };
         if let Some(program) = find("bash") {
             return Some(Self { program, is_bash: true });

@@ -213,8 +213,8 @@ mod tests {
 
     #[tokio::test]
     async fn stdio_server_answers_and_stubborn_server_is_terminated() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let processes = Processes::new(folder.path().to_owned());
+        let directory = tempfile::tempdir().expect("a directory");
+        let processes = Processes::new(directory.path().to_owned());
         let script = "trap '' TERM; read a; echo got $a; while :; do sleep 60; done";
         let (mut stdio_server, mut streams) =
             processes.start_stdio(program(script)).await.expect("started");
@@ -232,8 +232,8 @@ mod tests {
     #[tokio::test]
     #[cfg(target_os = "linux")]
     async fn orphan_of_a_running_program_is_reaped() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let processes = Processes::new(folder.path().to_owned());
+        let directory = tempfile::tempdir().expect("a directory");
+        let processes = Processes::new(directory.path().to_owned());
         let script = "(sleep 0.2 & echo $!); exec cat";
         let (stdio_server, streams) =
             processes.start_stdio(program(script)).await.expect("started");
@@ -252,8 +252,8 @@ mod tests {
 
     #[tokio::test]
     async fn missing_program_is_reported() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let processes = Processes::new(folder.path().to_owned());
+        let directory = tempfile::tempdir().expect("a directory");
+        let processes = Processes::new(directory.path().to_owned());
         let missing = StdioProgram { program: "no-such-program".into(), ..program("") };
         let error = processes.start_stdio(missing).await.expect_err("nothing there").to_string();
         assert!(error.contains("no-such-program"), "{error}");

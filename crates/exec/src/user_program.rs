@@ -131,8 +131,8 @@ mod tests {
 
     #[test]
     fn editor_receives_the_file_as_one_argument() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("a $(touch pwned) b.txt");
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("a $(touch pwned) b.txt");
         std::fs::write(&file, "x").expect("written");
         assert!(edit("test".as_ref(), &["-f".into()], &file).expect("started"));
         assert!(!edit("test".as_ref(), &["-d".into()], &file).expect("started"));
@@ -156,8 +156,8 @@ mod tests {
 
     #[test]
     fn stdin_data_reaches_the_program() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("out");
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("out");
         let script = format!("cat > '{}'", file.display());
         assert!(feed("/bin/sh", &["-c", &script], &[b'x'; 200_000], Duration::from_secs(5)));
         assert_eq!(std::fs::read(&file).expect("read").len(), 200_000);

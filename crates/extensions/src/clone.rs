@@ -53,18 +53,18 @@ pub(crate) fn is_git_address(source: &str) -> bool {
     schemes.iter().any(|scheme| source.starts_with(scheme))
 }
 
-/// Clones a repository into the subdirectory `repository` of `folder`, at its newest commit or at
-/// `reference` (a branch, tag, or commit). Returns the commit. Blocking.
+/// Clones a repository into the subdirectory `repository` of `directory`, at its newest commit or
+/// at `reference` (a branch, tag, or commit). Returns the commit. Blocking.
 ///
 /// # Errors
 /// Returns why the clone failed, in one sentence.
 pub(crate) fn clone(
     address: &str,
     reference: Option<&str>,
-    folder: &Path,
+    directory: &Path,
     options: GitOptions<'_>,
 ) -> Result<String, String> {
-    let repository = folder.join("repository");
+    let repository = directory.join("repository");
     std::fs::create_dir_all(&repository).map_err(|error| error.to_string())?;
     let git =
         |arguments: &[&str], time: Duration| run(arguments, &repository, address, options, time);
@@ -120,7 +120,7 @@ pub(crate) fn remote_commit(
 
 fn run(
     arguments: &[&str],
-    folder: &Path,
+    directory: &Path,
     address: &str,
     options: GitOptions<'_>,
     time: Duration,
@@ -146,13 +146,13 @@ fn run(
     }
     let all = HARMLESS.iter().chain(arguments);
     match options.cancel {
-        None => output("git", all, folder, &variables, MAX_OUTPUT, time),
+        None => output("git", all, directory, &variables, MAX_OUTPUT, time),
         Some(cancel) => {
             let words: Vec<String> = all.map(|word| quote_word(word)).collect();
             let added = variables.iter().map(|(name, value)| (name.into(), value.into()));
             let command = PipedCommand {
                 text: format!("exec git {}", words.join(" ")),
-                directory: folder.to_owned(),
+                directory: directory.to_owned(),
                 environment: options.variables.iter().cloned().chain(added).collect(),
                 input: Vec::new(),
                 timeout: time,

@@ -105,8 +105,8 @@ impl ExtensionManager<'_> {
             }
             ExtensionSource::ArchiveAddress(address) => {
                 let net = self.github_client();
-                self.archive(address.clone(), |folder| {
-                    let file = folder.join("archive");
+                self.archive(address.clone(), |directory| {
+                    let file = directory.join("archive");
                     net.download(&address, &file).map_err(unreachable_failure)?;
                     Ok(file)
                 })?
@@ -149,12 +149,12 @@ impl ExtensionManager<'_> {
     ) -> Result<ExtensionFiles, Failure> {
         let temporary = staging_directory().map_err(input_failure)?;
         let file = get(temporary.path())?;
-        let folder = temporary.path().join("unpacked");
-        std::fs::create_dir(&folder).map_err(|error| input_failure(error.to_string()))?;
+        let directory = temporary.path().join("unpacked");
+        std::fs::create_dir(&directory).map_err(|error| input_failure(error.to_string()))?;
         let limits = ArchiveLimits { entries: MAX_FILES, bytes: MAX_BYTES };
-        unpack(&file, &folder, limits).map_err(|error| forbidden_failure(error.to_string()))?;
+        unpack(&file, &directory, limits).map_err(|error| forbidden_failure(error.to_string()))?;
         Ok(ExtensionFiles {
-            folder: unpacked_root(folder),
+            folder: unpacked_root(directory),
             kind: InstallKind::Archive,
             source,
             commit: None,
@@ -178,12 +178,12 @@ impl ExtensionManager<'_> {
             self.git_options(token.as_deref()),
         )
         .map_err(unreachable_failure)?;
-        let folder = temporary.path().join("repository");
+        let directory = temporary.path().join("repository");
         // The repository data is not needed, and its Git settings are untrusted.
-        parallax_files::remove_tree(&folder.join(".git"))
+        parallax_files::remove_tree(&directory.join(".git"))
             .map_err(|error| input_failure(error.to_string()))?;
         Ok(ExtensionFiles {
-            folder,
+            folder: directory,
             kind: InstallKind::Git,
             source,
             commit: Some(commit),
@@ -209,8 +209,8 @@ impl ExtensionManager<'_> {
         };
         match net.release(&query) {
             Ok(Some(release)) => {
-                let mut files = self.archive(source, |folder| {
-                    let file = folder.join("archive");
+                let mut files = self.archive(source, |directory| {
+                    let file = directory.join("archive");
                     net.download(&release.archive, &file).map_err(unreachable_failure)?;
                     Ok(file)
                 })?;
@@ -258,16 +258,17 @@ fn staging_directory() -> Result<StagingDirectory, String> {
 
 /// Returns the top directory of unpacked files. Many archives contain a single directory with all
 /// files.
-fn unpacked_root(folder: PathBuf) -> PathBuf {
-    let has_manifest =
-        |folder: &Path| [OWN_MANIFEST, MANIFEST].iter().any(|name| folder.join(name).is_file());
-    if has_manifest(&folder) {
-        return folder;
+fn unpacked_root(directory: PathBuf) -> PathBuf {
+    let has_manifest = |directory: &Path| {
+        [OWN_MANIFEST, MANIFEST].iter().any(|name| directory.join(name).is_file())
+    };
+    if has_manifest(&directory) {
+        return directory;
     }
     let entries: Vec<_> =
-        std::fs::read_dir(&folder).into_iter().flatten().flatten().take(2).collect();
+        std::fs::read_dir(&directory).into_iter().flatten().flatten().take(2).collect();
     match entries.as_slice() {
         [only] if has_manifest(&only.path()) => only.path(),
-        _ => folder,
+        _ => directory,
     }
 }

@@ -157,15 +157,15 @@ impl ExtensionManager<'_> {
 
     /// Keeps the replaced version for `rollback`.
     fn store_previous(&self, name: &str, old: &Path) -> std::io::Result<PreviousVersion> {
-        let folder = self.config.extension_home().join(PREVIOUS);
-        create_private_folder(&folder)?;
-        PreviousVersion::set_aside(old, folder.join(name))
+        let directory = self.config.extension_home().join(PREVIOUS);
+        create_private_folder(&directory)?;
+        PreviousVersion::set_aside(old, directory.join(name))
     }
 
     /// Records the commit of the kept version.
     fn record_kept_commit(&self, name: &str, locked: Option<&LockEntry>) {
-        let folder = self.config.extension_home().join(PREVIOUS);
-        if let Err(error) = lock_kept(&folder, name, locked) {
+        let directory = self.config.extension_home().join(PREVIOUS);
+        if let Err(error) = lock_kept(&directory, name, locked) {
             tracing::warn!(%error, name, "failed to save the commit of the previous version");
         }
     }
@@ -175,8 +175,8 @@ impl ExtensionManager<'_> {
     /// # Errors
     /// Returns an error if there is no earlier version or the disk cannot be written.
     pub fn roll_extension_back(&self, name: &str) -> Result<String, Failure> {
-        let folder = self.config.extension_home().join(PREVIOUS);
-        let previous = folder.join(name);
+        let directory = self.config.extension_home().join(PREVIOUS);
+        let previous = directory.join(name);
         let target = self.target_directory(name);
         if !parallax_config::extensions::is_name(name) || !previous.is_dir() || !target.is_dir() {
             return Err(input_failure(format!(
@@ -192,7 +192,7 @@ impl ExtensionManager<'_> {
             InstallMetadata::read(&previous).map(|metadata| -> std::io::Result<LockEntry> {
                 let hash = content_hash(&previous)?;
                 // Use the recorded commit only if it belongs to these files.
-                let noted = read_kept_lock(&folder, name).filter(|noted| noted.hash == hash);
+                let noted = read_kept_lock(&directory, name).filter(|noted| noted.hash == hash);
                 Ok(LockEntry {
                     version: manifest.version.clone(),
                     install: metadata,
@@ -213,15 +213,15 @@ impl ExtensionManager<'_> {
     ///
     /// # Errors
     /// Returns an error if the directory contains no extension, or one that is not allowed.
-    pub fn review_extension(&self, folder: &Path) -> Result<(Manifest, Review), Failure> {
-        let folder = self.config.cwd.join(self.config.expand_home(folder));
-        let manifest = Manifest::read(&folder).map_err(|reason| {
-            input_failure(format!("invalid extension `{}`: {reason}", folder.display()))
+    pub fn review_extension(&self, directory: &Path) -> Result<(Manifest, Review), Failure> {
+        let directory = self.config.cwd.join(self.config.expand_home(directory));
+        let manifest = Manifest::read(&directory).map_err(|reason| {
+            input_failure(format!("invalid extension `{}`: {reason}", directory.display()))
         })?;
         let named = |reason| {
             forbidden_failure(format!("the extension `{}` was rejected: {reason}", manifest.name))
         };
-        let review = review(&folder, &manifest).map_err(named)?;
+        let review = review(&directory, &manifest).map_err(named)?;
         Ok((manifest, review))
     }
 
@@ -229,15 +229,15 @@ impl ExtensionManager<'_> {
     ///
     /// # Errors
     /// Returns an error if an extension of this name is installed or the disk cannot be written.
-    pub fn link_extension(&self, folder: &Path) -> Result<PathBuf, Failure> {
-        let (manifest, _) = self.review_extension(folder)?;
-        let folder = self.config.cwd.join(self.config.expand_home(folder));
-        let folder = std::fs::canonicalize(&folder)
-            .map_err(|error| input_failure(format!("`{}`: {error}", folder.display())))?;
+    pub fn link_extension(&self, directory: &Path) -> Result<PathBuf, Failure> {
+        let (manifest, _) = self.review_extension(directory)?;
+        let directory = self.config.cwd.join(self.config.expand_home(directory));
+        let directory = std::fs::canonicalize(&directory)
+            .map_err(|error| input_failure(format!("`{}`: {error}", directory.display())))?;
         let name = manifest.name;
         let _alone = self.lock()?;
         self.require_new_extension(&name)?;
-        let Some(source) = folder.to_str() else {
+        let Some(source) = directory.to_str() else {
             return Err(input_failure("the path of the directory is not valid Unicode".to_owned()));
         };
         let metadata = InstallMetadata {
@@ -428,7 +428,7 @@ mod tests {
 
     #[test]
     fn previous_version_stays_complete_during_installation() {
-        let home = tempfile::tempdir().expect("a folder");
+        let home = tempfile::tempdir().expect("a directory");
         let version = |name: &str| {
             let folder = home.path().join(name);
             std::fs::create_dir(&folder).expect("made");
@@ -453,7 +453,7 @@ mod tests {
             watcher.join().expect("always there");
             previous
         });
-        let read = |folder: &Path| std::fs::read_to_string(folder.join("0")).expect("a file");
+        let read = |directory: &Path| std::fs::read_to_string(directory.join("0")).expect("a file");
         assert_eq!((read(&directory).as_str(), read(&second).as_str()), ("second", "first"));
         previous.restore(&second).expect("as it was");
         assert_eq!((read(&directory).as_str(), read(&second).as_str()), ("first", "second"));

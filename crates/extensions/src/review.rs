@@ -147,11 +147,11 @@ impl Review {
 ///
 /// # Errors
 /// Returns why the extension may not be installed.
-pub(crate) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, String> {
-    content_hash(folder).map_err(|error| error.to_string())?;
+pub(crate) fn review(directory: &Path, manifest: &Manifest) -> Result<Review, String> {
+    content_hash(directory).map_err(|error| error.to_string())?;
     let mut review = Review { notes: manifest.notes.clone(), ..Review::default() };
     servers(&manifest.servers, None, &mut review)?;
-    let (files, mut problems) = manifest.context_paths(folder);
+    let (files, mut problems) = manifest.context_paths(directory);
     let mut ignored = Vec::new();
     // The value of a variable is only known when the extension is used.
     for name in manifest.variable_context_files() {
@@ -178,7 +178,7 @@ pub(crate) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
     review.notes.extend(problems.iter().cloned());
     review.missing = problems;
     for file in files {
-        let root = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+        let root = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
         let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
         review.lines.push(format!("context: `{name}` is included in every session"));
     }
@@ -196,13 +196,13 @@ pub(crate) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
             plans.trim()
         ));
     }
-    hooks(folder, &mut review)?;
-    let commands = command_names(&folder.join("commands"), &["toml", "md"]);
+    hooks(directory, &mut review)?;
+    let commands = command_names(&directory.join("commands"), &["toml", "md"]);
     review.list(NameKind::Commands, commands);
-    commands::commands(folder, &mut review);
-    skills(folder, &mut review);
-    agents::agents(folder, &mut review)?;
-    rules(folder, &mut review)?;
+    commands::commands(directory, &mut review);
+    skills(directory, &mut review);
+    agents::agents(directory, &mut review)?;
+    rules(directory, &mut review)?;
     let themes = manifest.themes.iter().filter_map(|it| it.get("name").and_then(Value::as_str));
     review.list(NameKind::Themes, themes.map(str::to_owned).collect());
     for setting in &manifest.settings {
@@ -220,12 +220,12 @@ pub(crate) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
     // Context is only text: a program named there does not run.
     let lines = review.lines.iter().filter(|line| !line.starts_with("context: "));
     let lines: Vec<String> = lines.cloned().collect();
-    review.programs = programs::programs(folder, &lines).map_err(|it| it.to_string())?;
+    review.programs = programs::programs(directory, &lines).map_err(|it| it.to_string())?;
     Ok(review)
 }
 
-fn hooks(folder: &Path, review: &mut Review) -> Result<(), String> {
-    for hook in hooks_of_folder(folder, &mut review.notes) {
+fn hooks(directory: &Path, review: &mut Review) -> Result<(), String> {
+    for hook in hooks_of_folder(directory, &mut review.notes) {
         if let Some((refused, _)) = hook.env.iter().find(|(name, _)| is_refused(name)) {
             return Err(format!(
                 "its hook `{}` sets `{refused}`, which makes programs load code",
@@ -248,14 +248,14 @@ fn hooks(folder: &Path, review: &mut Review) -> Result<(), String> {
     Ok(())
 }
 
-fn skills(folder: &Path, review: &mut Review) {
-    for file in skill_files(&folder.join("skills")) {
+fn skills(directory: &Path, review: &mut Review) {
+    for file in skill_files(&directory.join("skills")) {
         match read_skill(&file, &SkillTier::User) {
             Ok(skill) => {
                 review.lines.push(format!("skill `{}`: {}", skill.name, skill.description));
             }
             Err(reason) => {
-                let name = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
+                let name = file.strip_prefix(directory).unwrap_or(&file).display().to_string();
                 review.notes.push(format!("invalid skill `{name}`: {reason}"));
             }
         }
@@ -263,15 +263,15 @@ fn skills(folder: &Path, review: &mut Review) {
 }
 
 /// Returns the names of the command files of a directory, without file extensions.
-fn command_names(folder: &Path, ends: &[&str]) -> Vec<String> {
+fn command_names(directory: &Path, ends: &[&str]) -> Vec<String> {
     fn collect_names(
-        folder: &Path,
+        directory: &Path,
         prefix: &str,
         ends: &[&str],
         depth: usize,
         names: &mut Vec<String>,
     ) {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
         let mut entries: Vec<_> = entries.take(1_000).collect();
         entries.sort_by_key(std::fs::DirEntry::file_name);
         for entry in entries {
@@ -286,13 +286,13 @@ fn command_names(folder: &Path, ends: &[&str]) -> Vec<String> {
         }
     }
     let mut names = Vec::new();
-    collect_names(folder, "", ends, 0, &mut names);
+    collect_names(directory, "", ends, 0, &mut names);
     names
 }
 
 /// Rejects rules that allow anything. Rules of extensions may only restrict.
-fn rules(folder: &Path, review: &mut Review) -> Result<(), String> {
-    for (path, text) in rule_files(folder) {
+fn rules(directory: &Path, review: &mut Review) -> Result<(), String> {
+    for (path, text) in rule_files(directory) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for problem in lint(&RuleFile { tier: Tier::Extension, path, text }, None) {
             // In an installed extension such a rule is ignored; here it prevents the installation.
@@ -313,8 +313,8 @@ fn rules(folder: &Path, review: &mut Review) -> Result<(), String> {
 }
 
 /// Returns the rule files of an extension with their contents.
-pub fn rule_files(folder: &Path) -> Vec<(PathBuf, Result<String, String>)> {
-    let entries = std::fs::read_dir(folder.join("policies")).into_iter().flatten().flatten();
+pub fn rule_files(directory: &Path) -> Vec<(PathBuf, Result<String, String>)> {
+    let entries = std::fs::read_dir(directory.join("policies")).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|end| end == "toml"))
@@ -339,13 +339,13 @@ mod tests {
     use super::*;
 
     fn review_of(files: &[(&str, &str)]) -> Result<Review, String> {
-        let folder = tempfile::tempdir().expect("folder");
+        let directory = tempfile::tempdir().expect("directory");
         for (path, text) in files {
-            let path = folder.path().join(path);
-            std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+            let path = directory.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
             std::fs::write(path, text).expect("written");
         }
-        review(folder.path(), &Manifest::read(folder.path())?)
+        review(directory.path(), &Manifest::read(directory.path())?)
     }
 
     #[test]

@@ -72,10 +72,10 @@ pub fn fetch_skills(
 ) -> Result<FetchedSkills, Failure> {
     let (folder, kept) = match is_git_address(source) {
         true => {
-            let folder = tempfile::Builder::new().prefix("parallax-skills-").tempdir();
-            let folder = folder.map_err(|error| input_failure(error.to_string()))?;
-            clone(source, None, folder.path(), GitOptions::default()).map_err(input_failure)?;
-            (folder.path().join("repository"), Some(folder))
+            let directory = tempfile::Builder::new().prefix("parallax-skills-").tempdir();
+            let directory = directory.map_err(|error| input_failure(error.to_string()))?;
+            clone(source, None, directory.path(), GitOptions::default()).map_err(input_failure)?;
+            (directory.path().join("repository"), Some(directory))
         }
         false => (config.cwd.join(config.expand_home(Path::new(source))), None),
     };
@@ -215,19 +215,19 @@ fn real_path(path: &Path, source: &str) -> Result<PathBuf, Failure> {
 
 /// Unpacks a `.skill` file, which is an archive.
 fn unpack_skill(file: &Path, source: &str) -> Result<tempfile::TempDir, Failure> {
-    let folder = tempfile::Builder::new().prefix("parallax-skills-").tempdir();
-    let folder = folder.map_err(|error| input_failure(error.to_string()))?;
+    let directory = tempfile::Builder::new().prefix("parallax-skills-").tempdir();
+    let directory = directory.map_err(|error| input_failure(error.to_string()))?;
     let limits = ArchiveLimits { entries: MAX_FILES, bytes: MAX_BYTES };
-    unpack(file, folder.path(), limits)
+    unpack(file, directory.path(), limits)
         .map_err(|error| forbidden_failure(format!("`{source}`: {error}")))?;
-    Ok(folder)
+    Ok(directory)
 }
 
 /// Returns the skills of a directory or of its `skills` subdirectory.
-fn skills_in(folder: &Path, source: &str) -> Result<Vec<Skill>, Failure> {
-    let mut files = skill_files(folder);
+fn skills_in(directory: &Path, source: &str) -> Result<Vec<Skill>, Failure> {
+    let mut files = skill_files(directory);
     if files.is_empty() {
-        files = skill_files(&folder.join("skills"));
+        files = skill_files(&directory.join("skills"));
     }
     if files.is_empty() {
         return Err(input_failure(format!(

@@ -23,7 +23,7 @@ pub(crate) enum ExtensionSource {
 ///
 /// # Errors
 /// Returns an error that lists the possible forms.
-pub(crate) fn source_of(text: &str, folder: &Path) -> Result<ExtensionSource, String> {
+pub(crate) fn source_of(text: &str, directory: &Path) -> Result<ExtensionSource, String> {
     let text = text.trim();
     if text.is_empty() || text.starts_with('-') || text.chars().any(char::is_control) {
         return Err("the source is missing: specify a directory, an archive, or a URL".to_owned());
@@ -50,7 +50,7 @@ pub(crate) fn source_of(text: &str, folder: &Path) -> Result<ExtensionSource, St
     if crate::clone::is_git_address(text) {
         return Ok(ExtensionSource::Git(text.to_owned()));
     }
-    let path = folder.join(text);
+    let path = directory.join(text);
     match std::fs::metadata(&path) {
         Ok(metadata) if metadata.is_dir() => Ok(ExtensionSource::Folder(real_path(&path))),
         Ok(metadata) if metadata.is_file() => Ok(ExtensionSource::ArchiveFile(real_path(&path))),
@@ -74,9 +74,9 @@ mod tests {
 
     #[test]
     fn source_kind_is_inferred_from_its_form() {
-        let folder = tempfile::tempdir().expect("folder");
-        let root = std::fs::canonicalize(folder.path()).expect("real");
-        std::fs::create_dir_all(root.join("a/b")).expect("folder");
+        let directory = tempfile::tempdir().expect("directory");
+        let root = std::fs::canonicalize(directory.path()).expect("real");
+        std::fs::create_dir_all(root.join("a/b")).expect("directory");
         std::fs::write(root.join("x.zip"), "").expect("written");
         let github = || ExtensionSource::Github { owner: "o".to_owned(), name: "r".to_owned() };
         let git = |text: &str| ExtensionSource::Git(text.to_owned());

@@ -109,8 +109,8 @@ pub(crate) fn remove_stale(home: &Path) {
 }
 
 /// Returns whether a process holds the lock of a directory; `None` if it has no readable lock file.
-fn is_locked(folder: &Path) -> Option<bool> {
-    let held = File::open(folder.join(HELD)).ok()?;
+fn is_locked(directory: &Path) -> Option<bool> {
+    let held = File::open(directory.join(HELD)).ok()?;
     Some(matches!(held.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
@@ -122,9 +122,9 @@ mod tests {
 
     #[test]
     fn leftovers_of_dead_processes_are_removed_and_live_ones_kept() {
-        let home = tempfile::tempdir().expect("a folder");
+        let home = tempfile::tempdir().expect("a directory");
         let aged = |path: &Path, age: Duration| {
-            let file = File::open(path).expect("a folder");
+            let file = File::open(path).expect("a directory");
             file.set_modified(SystemTime::now() - age).expect("a time");
         };
         let living = StagingDirectory::new(home.path(), STAGING_PREFIX).expect("made");
@@ -135,8 +135,8 @@ mod tests {
         let dead = home.path().join(".staging-dead");
         let old = home.path().join(".removed-old");
         let new = home.path().join(".removed-new");
-        for folder in [&dead, &old, &new] {
-            fs::create_dir(folder).expect("made");
+        for directory in [&dead, &old, &new] {
+            fs::create_dir(directory).expect("made");
         }
         File::create(dead.join(HELD)).expect("made");
         aged(&old, LEFT * 2);

@@ -55,15 +55,15 @@ impl ExtensionManager<'_> {
     /// # Errors
     /// Returns an error if the directory exists, the name is invalid, or the template is unknown.
     pub fn new_extension(&self, path: &Path, template: Option<&str>) -> Result<PathBuf, Failure> {
-        let folder = self.config.cwd.join(self.config.expand_home(path));
-        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let directory = self.config.cwd.join(self.config.expand_home(path));
+        let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if !is_name(&name) {
             return Err(input_failure(format!(
                 "`{name}` is not a valid extension name: use letters, digits, and dashes"
             )));
         }
-        if folder.symlink_metadata().is_ok() {
-            return Err(input_failure(format!("`{}` already exists", folder.display())));
+        if directory.symlink_metadata().is_ok() {
+            return Err(input_failure(format!("`{}` already exists", directory.display())));
         }
         let (fields, files) = content(template)?;
         let mut manifest = json!({"name": name, "version": "1.0.0"});
@@ -73,13 +73,13 @@ impl ExtensionManager<'_> {
         let text = format!("{manifest:#}\n");
         let all = std::iter::once((MANIFEST, text.as_str())).chain(files.iter().copied());
         for (path, text) in all {
-            let file = folder.join(path);
-            let parent = file.parent().unwrap_or(&folder);
+            let file = directory.join(path);
+            let parent = file.parent().unwrap_or(&directory);
             std::fs::create_dir_all(parent)
                 .and_then(|()| std::fs::write(&file, text))
                 .map_err(|error| input_failure(format!("`{}`: {error}", file.display())))?;
         }
-        Ok(folder)
+        Ok(directory)
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     #[test]
     fn every_template_is_an_installable_extension() {
-        let home = tempfile::tempdir().expect("folder");
+        let home = tempfile::tempdir().expect("directory");
         let config = parallax_config::load(LoadOptions {
             cwd: home.path().to_owned(),
             variables: vec![("HOME".into(), home.path().into())],
@@ -145,8 +145,8 @@ mod tests {
         };
         for template in std::iter::once(None).chain(TEMPLATES.map(Some)) {
             let name = format!("my-{}", template.unwrap_or("bare"));
-            let folder = manager.new_extension(Path::new(&name), template).expect("made");
-            let (manifest, review) = manager.review_extension(&folder).expect("an extension");
+            let directory = manager.new_extension(Path::new(&name), template).expect("made");
+            let (manifest, review) = manager.review_extension(&directory).expect("an extension");
             assert_eq!(manifest.name, name);
             assert_eq!(review.notes, Vec::<String>::new(), "{name}");
             assert_eq!(review.lines.is_empty(), template.is_none(), "{name}");

@@ -45,7 +45,7 @@ pub struct ExtensionTest {
 }
 
 impl ExtensionTest {
-    fn read(folder: &Path, file: &Path) -> Result<Self, String> {
+    fn read(directory: &Path, file: &Path) -> Result<Self, String> {
         let length = std::fs::metadata(file).map_err(|error| error.to_string())?.len();
         if length > MAX_BYTES {
             return Err("it is too large".to_owned());
@@ -59,7 +59,7 @@ impl ExtensionTest {
         let prompt = text("prompt").ok_or("`prompt` is missing")?.to_owned();
         let responses =
             text("responses").ok_or("`responses` is missing: use a file for `--fake-responses`")?;
-        let responses = resolve_below(&folder.join(FOLDER), responses)?;
+        let responses = resolve_below(&directory.join(FOLDER), responses)?;
         let mode = match text("mode") {
             None => ApprovalMode::Default,
             Some(mode) => ApprovalMode::parse(mode)
@@ -94,11 +94,11 @@ fn test_name(file: &Path) -> String {
 }
 
 /// Joins a relative path that stays below a directory.
-fn resolve_below(folder: &Path, name: &str) -> Result<PathBuf, String> {
+fn resolve_below(directory: &Path, name: &str) -> Result<PathBuf, String> {
     let path = Path::new(name);
     let is_plain = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
     match is_plain && !name.is_empty() {
-        true => Ok(folder.join(path)),
+        true => Ok(directory.join(path)),
         false => Err(format!("`{name}` is not a path in its directory")),
     }
 }
@@ -132,16 +132,19 @@ fn pairs(object: &Object, key: &str) -> Result<Vec<(String, String)>, String> {
 impl ExtensionManager<'_> {
     /// Returns the tests of the extension in a directory (`tests/*.json`), sorted by name, each
     /// with its definition or a parse error. Blocking.
-    pub fn extension_tests(&self, folder: &Path) -> Vec<(String, Result<ExtensionTest, String>)> {
-        let folder = self.config.cwd.join(self.config.expand_home(folder));
-        let entries = std::fs::read_dir(folder.join(FOLDER)).into_iter().flatten().flatten();
+    pub fn extension_tests(
+        &self,
+        directory: &Path,
+    ) -> Vec<(String, Result<ExtensionTest, String>)> {
+        let directory = self.config.cwd.join(self.config.expand_home(directory));
+        let entries = std::fs::read_dir(directory.join(FOLDER)).into_iter().flatten().flatten();
         let mut files: Vec<PathBuf> = entries
             .map(|entry| entry.path())
             .filter(|path| path.extension().is_some_and(|end| end == "json"))
             .take(1_000)
             .collect();
         files.sort();
-        let read = |file: &PathBuf| (test_name(file), ExtensionTest::read(&folder, file));
+        let read = |file: &PathBuf| (test_name(file), ExtensionTest::read(&directory, file));
         files.iter().map(read).collect()
     }
 
@@ -154,13 +157,14 @@ impl ExtensionManager<'_> {
     pub fn try_extension(
         &self,
         program: &Path,
-        folder: &Path,
+        directory: &Path,
         trial: &ExtensionTest,
     ) -> Result<Vec<String>, Failure> {
         let to_failure =
             |error: std::io::Error| input_failure(format!("failed to run the test: {error}"));
-        let folder = std::fs::canonicalize(self.config.cwd.join(self.config.expand_home(folder)));
-        let folder = folder.map_err(to_failure)?;
+        let directory =
+            std::fs::canonicalize(self.config.cwd.join(self.config.expand_home(directory)));
+        let directory = directory.map_err(to_failure)?;
         let room =
             tempfile::Builder::new().prefix("parallax-test-").tempdir().map_err(to_failure)?;
         let root = std::fs::canonicalize(room.path()).map_err(to_failure)?;
@@ -211,8 +215,8 @@ impl ExtensionManager<'_> {
                 })
                 .map_err(|error| input_failure(format!("failed to run the test: {error}")))
         };
-        let (folder, values) = (folder.to_string_lossy(), value_file.to_string_lossy());
-        let link = ["extensions", "link", &folder, "--consent", "--settings", &values];
+        let (directory, values) = (directory.to_string_lossy(), value_file.to_string_lossy());
+        let link = ["extensions", "link", &directory, "--consent", "--settings", &values];
         let linked = run(&link, GRACE)?;
         if linked.exit != Some(ProcessExit::Exited { code: 0 }) {
             let output = String::from_utf8_lossy(&linked.stderr);
@@ -312,10 +316,10 @@ mod tests {
     use super::*;
 
     fn parse_test(text: &str) -> Result<ExtensionTest, String> {
-        let folder = tempfile::tempdir().expect("folder");
-        let file = folder.path().join("one.json");
+        let directory = tempfile::tempdir().expect("directory");
+        let file = directory.path().join("one.json");
         std::fs::write(&file, text).expect("written");
-        ExtensionTest::read(folder.path(), &file)
+        ExtensionTest::read(directory.path(), &file)
     }
 
     #[test]

@@ -198,7 +198,7 @@ impl ExtensionManager<'_> {
                 && noted.commit == fetched.commit
                 && [&extension.installed, &fetched.folder]
                     .iter()
-                    .all(|folder| content_hash(folder).is_ok_and(|hash| hash == noted.hash))
+                    .all(|directory| content_hash(directory).is_ok_and(|hash| hash == noted.hash))
         };
         if find_entry(dirs, name).is_some_and(same) {
             return Ok(false);

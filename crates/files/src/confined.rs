@@ -83,9 +83,9 @@ impl FileMetadata {
 }
 
 /// Creates a directory and its parents, accessible only to their owner.
-fn make_private(folder: &Path) -> std::io::Result<()> {
+fn make_private(directory: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
 /// One entry of a directory.
@@ -180,9 +180,9 @@ impl AllowedPath {
             }
             opened => opened,
         }?;
-        let folder = open_directory_below(&root, folder, create)
+        let directory = open_directory_below(&root, folder, create)
             .map_err(|error| self.error(if create { "create" } else { "open" }, error))?;
-        Ok((folder, name))
+        Ok((directory, name))
     }
 
     pub(crate) fn error(&self, action: &'static str, error: rustix::io::Errno) -> FileError {
@@ -201,10 +201,10 @@ impl AllowedPath {
 
     pub(crate) fn metadata_in(
         &self,
-        folder: &OwnedFd,
+        directory: &OwnedFd,
         name: &OsString,
     ) -> Result<FileMetadata, FileError> {
-        let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+        let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|error| self.error("read", error))?;
         let metadata = FileMetadata::from_stat(&stat);
         if metadata.kind == EntryKind::Link {
@@ -230,16 +230,16 @@ impl AllowedPath {
 
     pub(crate) fn open_in(
         &self,
-        folder: &OwnedFd,
+        directory: &OwnedFd,
         name: &OsString,
         flags: OFlags,
     ) -> Result<(File, FileMetadata), FileError> {
         // Check before opening: opening some devices has side effects.
-        self.regular(self.metadata_in(folder, name)?)?;
+        self.regular(self.metadata_in(directory, name)?)?;
         // Read access is the absence of a write flag.
         let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR);
         let action = if writes { "write" } else { "read" };
-        let file = open_leaf(folder, name, flags, Mode::empty())
+        let file = open_leaf(directory, name, flags, Mode::empty())
             .map_err(|error| self.error(action, error))?;
         let stat = rustix::fs::fstat(&file).map_err(|error| self.error(action, error))?;
         let metadata = self.regular(FileMetadata::from_stat(&stat))?;
@@ -263,18 +263,18 @@ impl AllowedPath {
     pub fn list(&self, limit: usize) -> Result<Listing, FileError> {
         let (folder, name) = self.parent(false)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let folder = open_leaf(&folder, &name, flags, Mode::empty())
+        let directory = open_leaf(&folder, &name, flags, Mode::empty())
             .map_err(|error| self.error("list", error))?;
-        list_folder(&folder, limit).map_err(|error| self.error("list", error))
+        list_folder(&directory, limit).map_err(|error| self.error("list", error))
     }
 }
 
 /// Reads the entries of an open directory.
-fn list_folder(folder: &OwnedFd, limit: usize) -> rustix::io::Result<Listing> {
+fn list_folder(directory: &OwnedFd, limit: usize) -> rustix::io::Result<Listing> {
     use std::os::unix::ffi::OsStringExt;
     let mut listing = Listing::default();
     let mut buffer = Vec::with_capacity(32 * 1024);
-    let mut entries = RawDir::new(folder, buffer.spare_capacity_mut());
+    let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
     while let Some(entry) = entries.next() {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
@@ -288,7 +288,7 @@ fn list_folder(folder: &OwnedFd, limit: usize) -> rustix::io::Result<Listing> {
         let name = OsString::from_vec(name.to_vec());
         let kind = match entry.file_type() {
             FileType::Unknown => {
-                match rustix::fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                match rustix::fs::statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
                     Ok(stat) => FileMetadata::from_stat(&stat).kind,
                     Err(_) => continue,
                 }

@@ -36,15 +36,15 @@ mod tests {
 
     #[test]
     fn directories_are_exchanged() {
-        let folder = tempfile::tempdir().expect("folder");
-        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        let directory = tempfile::tempdir().expect("directory");
+        let (one, other) = (directory.path().join("one"), directory.path().join("other"));
         for (path, name) in [(&one, "1"), (&other, "2")] {
             std::fs::create_dir(path).expect("made");
             std::fs::write(path.join(name), "").expect("written");
         }
         exchange(&one, &other).expect("exchanged");
         assert!(one.join("2").exists() && other.join("1").exists());
-        assert!(exchange(&one, &folder.path().join("gone")).is_err());
+        assert!(exchange(&one, &directory.path().join("gone")).is_err());
         assert!(one.join("2").exists());
     }
 }

@@ -77,8 +77,8 @@ mod tests {
 
     #[test]
     fn handle_locates_moved_and_deleted_files() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().canonicalize().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
         let (file, sub, other) = (root.join("sub/a"), root.join("sub"), root.join("b (deleted)"));
         std::fs::create_dir(&sub).unwrap();
         std::fs::write(&file, "s").unwrap();

@@ -43,22 +43,22 @@ impl GeminiIgnore {
     }
 
     /// Whether the rules name the entry itself, ignoring its parents.
-    pub fn names(&self, path: &Path, is_folder: bool) -> bool {
+    pub fn names(&self, path: &Path, is_directory: bool) -> bool {
         let of_builds = |name: &str| path.file_name().is_some_and(|found| found == name);
-        let named = self.rules.entry(path, is_folder);
+        let named = self.rules.entry(path, is_directory);
         named.is_some_and(|by| by.source == RuleSource::Gemini)
-            && !(is_folder && OF_BUILDS.iter().any(|name| of_builds(name)))
+            && !(is_directory && OF_BUILDS.iter().any(|name| of_builds(name)))
     }
 
     /// Whether the rules name the path, one of its parents, or its link target.
     pub fn matches(&self, path: &Path) -> bool {
-        let is_folder = path.is_dir();
+        let is_directory = path.is_dir();
         let within = |path: &Path| {
             let Some(root) = self.roots.iter().find(|root| path.starts_with(root)) else {
                 return false;
             };
             let ancestors = path.ancestors().take_while(|part| *part != root.as_path());
-            ancestors.enumerate().any(|(level, part)| self.names(part, level > 0 || is_folder))
+            ancestors.enumerate().any(|(level, part)| self.names(part, level > 0 || is_directory))
         };
         within(path) || real_path(path).is_some_and(|real| real != path && within(&real))
     }
@@ -70,8 +70,8 @@ mod tests {
 
     #[test]
     fn user_ignored_files_are_known_and_build_outputs_are_not() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path().canonicalize().expect("a path");
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path().canonicalize().expect("a path");
         assert!(GeminiIgnore::load(std::slice::from_ref(&root)).is_none());
         for name in ["notes/a", "build/k.key", "build/x", "src/a.rs"] {
             let path = root.join(name);

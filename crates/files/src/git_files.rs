@@ -53,11 +53,11 @@ mod tests {
 
     #[test]
     fn links_of_worktrees_are_followed_to_their_repository() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path();
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path();
         let write = |path: &str, text: &str| {
             let path = root.join(path);
-            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
             std::fs::write(path, text).expect("a file");
         };
         write("a/.git/worktrees/w/commondir", "../..\n");

@@ -65,11 +65,11 @@ mod tests {
 
     #[test]
     fn branches_worktrees_and_commits_are_recognized() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path();
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path();
         let write = |path: &str, text: &str| {
             let path = root.join(path);
-            std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
             std::fs::write(path, text).expect("write");
         };
         assert_eq!(head(root), None);

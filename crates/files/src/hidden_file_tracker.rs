@@ -275,8 +275,8 @@ fn parse(line: &[u8]) -> Option<TrackedFile> {
 }
 
 fn write(record: &Path, known: &[TrackedFile]) -> io::Result<()> {
-    let folder = record.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let directory = record.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let mut bytes = Vec::new();
     for TrackedFile { id, path, is_moved } in known {
         bytes.extend(format!("{} {} {} ", id.inode, id.created, u8::from(*is_moved)).bytes());
@@ -304,9 +304,9 @@ impl SearchLimits {
         missing: &mut Vec<TrackedFile>,
         known: &mut Vec<TrackedFile>,
     ) -> bool {
-        let mut folders = roots.to_vec();
+        let mut directories = roots.to_vec();
         let mut complete = true;
-        while let Some(folder) = folders.pop() {
+        while let Some(folder) = directories.pop() {
             let entries = match std::fs::read_dir(&folder) {
                 Ok(entries) => entries,
                 Err(error) => {
@@ -336,7 +336,7 @@ impl SearchLimits {
                     }
                 }
                 if data.is_dir() {
-                    folders.push(entry.path());
+                    directories.push(entry.path());
                 }
             }
         }
@@ -346,10 +346,10 @@ impl SearchLimits {
 
 /// Whether commands cannot access an unreadable directory either, because it is gone or belongs to
 /// another user. The owner could make a directory readable again.
-fn is_inaccessible(folder: &Path, error: &io::Error) -> bool {
+fn is_inaccessible(directory: &Path, error: &io::Error) -> bool {
     match error.kind() {
         io::ErrorKind::NotFound => true,
-        io::ErrorKind::PermissionDenied => folder
+        io::ErrorKind::PermissionDenied => directory
             .symlink_metadata()
             .is_ok_and(|data| data.uid() != rustix::process::geteuid().as_raw()),
         _ => false,
@@ -362,8 +362,8 @@ mod tests {
 
     #[test]
     fn hidden_file_is_recognized_after_a_move() {
-        let folder = tempfile::tempdir().unwrap();
-        let top = folder.path().canonicalize().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
         let root = top.join("w");
         let (sub, deep) = (root.join("sub"), root.join("node_modules/.git/c/d/e/f"));
         std::fs::create_dir_all(&sub).unwrap();
@@ -392,8 +392,8 @@ mod tests {
 
     #[test]
     fn file_no_longer_matched_by_a_rule_is_visible() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().canonicalize().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
         let path = root.join("a");
         std::fs::write(&path, "s").unwrap();
         let (tracker, roots) = (HiddenFileTracker::default(), std::slice::from_ref(&root));
@@ -405,8 +405,8 @@ mod tests {
 
     #[test]
     fn file_without_a_name_is_forgotten_without_a_search() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().canonicalize().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
         let (old, new) = (root.join("a"), root.join("b"));
         std::fs::write(&old, "s").unwrap();
         let record = root.join("state");
@@ -424,8 +424,8 @@ mod tests {
 
     #[test]
     fn only_files_of_this_session_are_reported_as_lost() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().canonicalize().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
         let (path, record) = (root.join("a"), root.join("state"));
         std::fs::write(&path, "s").unwrap();
         let first = HiddenFileTracker::with_record(record.clone());
@@ -444,8 +444,8 @@ mod tests {
 
     #[test]
     fn truncated_search_is_reported() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().canonicalize().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
         std::fs::write(root.join("a"), "").unwrap();
         let id = FileIdentity { inode: 0, created: 0 };
         let mut tracked = vec![TrackedFile { id, path: root.join("x"), is_moved: false }];

@@ -105,8 +105,8 @@ struct ParsedIgnoreFiles {
 struct ParsedIgnoreFile {
     stamp: IgnoreFileStamp,
     rules: Option<Arc<Gitignore>>,
-    /// The part of [`MAX_GIT_IGNORE_BYTES`] that it uses. Patterns that could not be compiled took as
-    /// long as others.
+    /// The part of [`MAX_GIT_IGNORE_BYTES`] that it uses. Patterns that could not be compiled took
+    /// as long as others.
     git_bytes: u64,
 }
 
@@ -243,16 +243,16 @@ impl IgnoreRules {
     /// is a link, for its target.
     pub fn ignored_by(&self, path: &Path) -> Option<IgnoredBy> {
         let metadata = std::fs::symlink_metadata(path).ok();
-        let is_folder = metadata.as_ref().is_some_and(std::fs::Metadata::is_dir);
+        let is_directory = metadata.as_ref().is_some_and(std::fs::Metadata::is_dir);
         let real = real_path(path)?;
-        self.ignored_by_name(path, is_folder).or_else(|| {
-            let real_is_folder = real.is_dir();
-            (real != path).then(|| self.ignored_by_name(&real, real_is_folder)).flatten()
+        self.ignored_by_name(path, is_directory).or_else(|| {
+            let real_is_directory = real.is_dir();
+            (real != path).then(|| self.ignored_by_name(&real, real_is_directory)).flatten()
         })
     }
 
     /// Like [`ignored_by`](Self::ignored_by), but does not check the target of a link.
-    fn ignored_by_name(&self, path: &Path, is_folder: bool) -> Option<IgnoredBy> {
+    fn ignored_by_name(&self, path: &Path, is_directory: bool) -> Option<IgnoredBy> {
         let root = self
             .roots
             .iter()
@@ -263,8 +263,8 @@ impl IgnoreRules {
         let mut names = rest.iter().peekable();
         while let Some(name) = names.next() {
             directory.push(name);
-            let is_folder = names.peek().is_some() || is_folder;
-            if let Some(reason) = self.entry(&directory, is_folder) {
+            let is_directory = names.peek().is_some() || is_directory;
+            if let Some(reason) = self.entry(&directory, is_directory) {
                 return Some(reason);
             }
         }
@@ -272,7 +272,7 @@ impl IgnoreRules {
     }
 
     /// Returns why an entry is ignored, assuming that its parents are not. Intended for walkers.
-    pub fn entry(&self, path: &Path, is_folder: bool) -> Option<IgnoredBy> {
+    pub fn entry(&self, path: &Path, is_directory: bool) -> Option<IgnoredBy> {
         if path.file_name().is_some_and(|name| name == ".git") {
             return Some(IgnoredBy {
                 source: RuleSource::BuiltIn,
@@ -285,7 +285,7 @@ impl IgnoreRules {
                 continue;
             }
             for (source, rules) in rules {
-                match rules.matched(path, is_folder) {
+                match rules.matched(path, is_directory) {
                     Match::Ignore(glob) => return Some(ignored_by(*source, glob)),
                     Match::Whitelist(_) => return None,
                     Match::None => {}
@@ -295,43 +295,44 @@ impl IgnoreRules {
         if !self.flags.git {
             return None;
         }
-        matched_by_git(&self.chain(path.parent()?, 0), path, is_folder)
+        matched_by_git(&self.chain(path.parent()?, 0), path, is_directory)
     }
 
     /// Whether rules that were read by earlier calls of [`entry`](Self::entry) ignore an entry:
     /// files that changed or were created since then do not count.
-    pub fn was_ignored(&self, path: &Path, is_folder: bool) -> bool {
+    pub fn was_ignored(&self, path: &Path, is_directory: bool) -> bool {
         let chains = self.chains.read().unwrap_or_else(PoisonError::into_inner);
-        let chain = path.ancestors().skip(1).find_map(|folder| chains.get(folder));
+        let chain = path.ancestors().skip(1).find_map(|directory| chains.get(directory));
         path.file_name().is_some_and(|name| name == ".git")
-            || chain.is_some_and(|chain| matched_by_git(chain, path, is_folder).is_some())
+            || chain.is_some_and(|chain| matched_by_git(chain, path, is_directory).is_some())
     }
 
     /// Returns the git rules for the entries of a directory.
-    fn chain(&self, folder: &Path, depth: usize) -> Arc<GitChain> {
-        if let Some(chain) = self.chains.read().unwrap_or_else(PoisonError::into_inner).get(folder)
+    fn chain(&self, directory: &Path, depth: usize) -> Arc<GitChain> {
+        if let Some(chain) =
+            self.chains.read().unwrap_or_else(PoisonError::into_inner).get(directory)
         {
             return Arc::clone(chain);
         }
         let mut chain = GitChain::default();
-        if let Some(common) = git_folder(folder) {
+        if let Some(common) = git_folder(directory) {
             chain.in_repository = true;
             chain.rules.extend(
                 excludes_file()
-                    .and_then(|file| self.cache.load(RuleSource::Git, folder, &file, true)),
+                    .and_then(|file| self.cache.load(RuleSource::Git, directory, &file, true)),
             );
             let exclude = common.join("info/exclude");
-            chain.rules.extend(self.cache.load(RuleSource::Git, folder, &exclude, true));
+            chain.rules.extend(self.cache.load(RuleSource::Git, directory, &exclude, true));
         } else if depth < 256
-            && let Some(parent) = folder.parent()
+            && let Some(parent) = directory.parent()
         {
             chain = GitChain::clone(&self.chain(parent, depth + 1));
         }
         if chain.in_repository {
             chain.rules.extend(self.cache.load(
                 RuleSource::Git,
-                folder,
-                &folder.join(".gitignore"),
+                directory,
+                &directory.join(".gitignore"),
                 false,
             ));
         }
@@ -339,14 +340,14 @@ impl IgnoreRules {
         self.chains
             .write()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(folder.to_path_buf(), Arc::clone(&chain));
+            .insert(directory.to_path_buf(), Arc::clone(&chain));
         chain
     }
 }
 
-fn matched_by_git(chain: &GitChain, path: &Path, is_folder: bool) -> Option<IgnoredBy> {
+fn matched_by_git(chain: &GitChain, path: &Path, is_directory: bool) -> Option<IgnoredBy> {
     for rules in chain.rules.iter().rev() {
-        match rules.matched(path, is_folder) {
+        match rules.matched(path, is_directory) {
             Match::Ignore(glob) => return Some(ignored_by(RuleSource::Git, glob)),
             Match::Whitelist(_) => return None,
             Match::None => {}
@@ -369,11 +370,11 @@ fn excludes_file() -> Option<PathBuf> {
     FILE.get_or_init(gitconfig_excludes_path).clone()
 }
 
-/// Returns the git directory of the working tree at `folder`; for a linked worktree, the common
+/// Returns the git directory of the working tree at `directory`; for a linked worktree, the common
 /// one.
-fn git_folder(folder: &Path) -> Option<PathBuf> {
-    let git = git_directory(folder)?;
-    Some(if git == folder.join(".git") { git } else { common_directory(&git) })
+fn git_folder(directory: &Path) -> Option<PathBuf> {
+    let git = git_directory(directory)?;
+    Some(if git == directory.join(".git") { git } else { common_directory(&git) })
 }
 
 #[cfg(test)]
@@ -382,16 +383,16 @@ mod tests {
 
     #[test]
     fn ignore_files_that_cannot_be_compiled_use_up_the_limit() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
         let cache = IgnoreCache::default();
         // The crate that compiles patterns rejects so many.
         let pattern = |number: usize| format!("**/a*{number}*b?[c-x]*{number}*z\n");
         let text: String = (0..30_000).map(pattern).collect();
         let text = text.get(..MAX_GIT_IGNORE_BYTES as usize * 2 / 3).expect("long");
         let load = |name: &str, text: &str| {
-            let file = folder.path().join(name);
+            let file = directory.path().join(name);
             std::fs::write(&file, text).expect("written");
-            cache.load(RuleSource::Git, folder.path(), &file, false).is_some()
+            cache.load(RuleSource::Git, directory.path(), &file, false).is_some()
         };
         load("first", text);
         assert_eq!(cache.files.lock().expect("a lock").git_bytes, text.len() as u64);

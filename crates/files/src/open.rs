@@ -85,8 +85,8 @@ fn enter(here: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
     result
 }
 
-fn is_link(folder: &OwnedFd, name: &OsStr) -> bool {
-    let metadata = rustix::fs::statat(folder, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+fn is_link(directory: &OwnedFd, name: &OsStr) -> bool {
+    let metadata = rustix::fs::statat(directory, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
     metadata.is_ok_and(|metadata| {
         rustix::fs::FileType::from_raw_mode(metadata.st_mode) == rustix::fs::FileType::Symlink
     })
@@ -95,13 +95,13 @@ fn is_link(folder: &OwnedFd, name: &OsStr) -> bool {
 /// Opens a name in a directory, without following a link, blocking, or acquiring a controlling
 /// terminal.
 pub(crate) fn open_leaf(
-    folder: &OwnedFd,
+    directory: &OwnedFd,
     name: &OsStr,
     flags: OFlags,
     mode: Mode,
 ) -> rustix::io::Result<OwnedFd> {
     let always = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    openat(folder.as_fd(), name, flags | always, mode)
+    openat(directory.as_fd(), name, flags | always, mode)
 }
 
 /// Splits a path below its anchor into the directory and the last name; the anchor itself is
@@ -120,11 +120,11 @@ mod tests {
 
     #[test]
     fn both_open_modes_reject_links_and_enter_directories() {
-        let folder = tempfile::tempdir().expect("a folder");
-        std::fs::create_dir_all(folder.path().join("a/b")).expect("folders");
-        symlink("a", folder.path().join("link")).expect("link");
-        symlink("/", folder.path().join("out")).expect("link");
-        let root = anchor(folder.path()).expect("anchor");
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir_all(directory.path().join("a/b")).expect("folders");
+        symlink("a", directory.path().join("link")).expect("link");
+        symlink("/", directory.path().join("out")).expect("link");
+        let root = anchor(directory.path()).expect("anchor");
         for open in [open_directory_below, step_by_step] {
             assert!(open(&root, Path::new("a/b"), false).is_ok());
             assert!(open(&root, Path::new(""), false).is_ok());
@@ -133,7 +133,7 @@ mod tests {
             assert_eq!(open(&root, Path::new("a/c"), false).err(), Some(Errno::NOENT));
         }
         assert!(open_directory_below(&root, Path::new("x/y/z"), true).is_ok());
-        assert!(folder.path().join("x/y/z").is_dir());
+        assert!(directory.path().join("x/y/z").is_dir());
         assert!(open_directory_below(&root, Path::new("../q"), true).is_err());
     }
 }

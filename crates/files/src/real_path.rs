@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn dangling_links_are_followed_to_where_they_point() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let base = folder.path().canonicalize().expect("real");
+        let directory = tempfile::tempdir().expect("a directory");
+        let base = directory.path().canonicalize().expect("real");
         symlink("/nowhere/at/all", base.join("out")).expect("link");
         symlink("inner/../deep", base.join("in")).expect("link");
         symlink("loop", base.join("loop")).expect("link");
@@ -118,8 +118,8 @@ mod tests {
 
     #[test]
     fn link_targets_include_every_link_and_the_final_target() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let base = folder.path().canonicalize().expect("real");
+        let directory = tempfile::tempdir().expect("a directory");
+        let base = directory.path().canonicalize().expect("real");
         symlink("between/file", base.join("first")).expect("link");
         symlink("deep", base.join("between")).expect("link");
         symlink("loop", base.join("loop")).expect("link");

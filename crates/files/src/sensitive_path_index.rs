@@ -110,8 +110,8 @@ struct Folder {
 /// Device, inode, and the times of the last change of names (mtime) and of any change (ctime).
 type DirectoryStamp = (u64, u64, (i64, i64), (i64, i64));
 
-fn stamp(path: &Path, is_folder: bool) -> Option<DirectoryStamp> {
-    let data = path.symlink_metadata().ok().filter(|data| data.is_dir() == is_folder)?;
+fn stamp(path: &Path, is_directory: bool) -> Option<DirectoryStamp> {
+    let data = path.symlink_metadata().ok().filter(|data| data.is_dir() == is_directory)?;
     let (modified, changed) =
         ((data.mtime(), data.mtime_nsec()), (data.ctime(), data.ctime_nsec()));
     Some((data.dev(), data.ino(), modified, changed))
@@ -224,21 +224,21 @@ impl PathCache {
                 break;
             }
             let current = stamp(&path, true);
-            let folder = self.folders.entry(path.clone()).or_default();
-            if folder.last_search == self.search_count {
+            let directory = self.folders.entry(path.clone()).or_default();
+            if directory.last_search == self.search_count {
                 // A root inside another root.
                 continue;
             }
-            folder.last_search = self.search_count;
-            if current.is_none() || folder.stamp != current {
+            directory.last_search = self.search_count;
+            if current.is_none() || directory.stamp != current {
                 // The upper directories are read even after the time limit.
                 let may_read = count <= roots.len() || Instant::now() < end;
-                let is_whole = may_read && folder.read(&path, roots, rules, end);
-                folder.stamp =
+                let is_whole = may_read && directory.read(&path, roots, rules, end);
+                directory.stamp =
                     current.filter(|current| is_whole && is_settled(*current, self.coarse));
             }
-            all.add(&folder.paths);
-            waiting.extend(folder.folders.iter().cloned());
+            all.add(&directory.paths);
+            waiting.extend(directory.folders.iter().cloned());
         }
         all
     }
@@ -269,7 +269,7 @@ impl Folder {
             }
             let name = entry.file_name();
             let kind = entry.file_type().ok();
-            let is_folder = kind.is_some_and(|kind| kind.is_dir());
+            let is_directory = kind.is_some_and(|kind| kind.is_dir());
             let lower = if is_plain(&name) {
                 String::new()
             } else {
@@ -280,18 +280,18 @@ impl Folder {
             } else if protected_names::protection_of(&lower, parents.clone())
                 == Some(Protection::Closed)
             {
-                if !is_folder && is_secret(&name) {
+                if !is_directory && is_secret(&name) {
                     self.paths.secrets.push(entry.path());
                 }
-                if is_folder {
+                if is_directory {
                     self.paths.folders.push(entry.path());
                 } else if kind.is_some_and(|kind| kind.is_symlink()) {
                     self.paths.links.push(entry.path());
                 }
                 self.paths.protected.push(entry.path());
-            } else if rules.is_some_and(|rules| rules.names(&entry.path(), is_folder)) {
+            } else if rules.is_some_and(|rules| rules.names(&entry.path(), is_directory)) {
                 self.paths.ignored_files.push(entry.path());
-            } else if !is_folder {
+            } else if !is_directory {
                 if !lower.is_empty() && is_secret(&name) {
                     self.paths.secrets.push(entry.path());
                 }
@@ -357,8 +357,8 @@ mod tests {
 
     #[test]
     fn all_levels_are_searched_without_following_links() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path();
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path();
         for name in [
             "a/b/c/d/e/f/.env",
             ".git/config",
@@ -386,8 +386,8 @@ mod tests {
     #[test]
     fn every_protected_name_is_found_below_a_root() {
         for (pattern, protection) in protected_names::patterns() {
-            let folder = tempfile::tempdir().expect("a folder");
-            let root = folder.path();
+            let directory = tempfile::tempdir().expect("a directory");
+            let root = directory.path();
             let name = format!("sub/{}", pattern.replace('*', "x"));
             write(root, &name, "");
             let found = SensitivePathIndex::default().find(&[root.to_owned()], None);
@@ -396,8 +396,8 @@ mod tests {
             assert_eq!(found.protected, expected, "{pattern}");
         }
         // The names above a root do not belong to the workspace.
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path().join(".cargo");
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path().join(".cargo");
         write(&root, "config.toml", "");
         assert_eq!(
             SensitivePathIndex::default().find(&[root], None).protected,
@@ -407,8 +407,8 @@ mod tests {
 
     #[test]
     fn changes_between_two_scans_are_found() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path();
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path();
         write(root, "a/b/c/d/x", "");
         write(root, "y/x", "");
         let names = SensitivePathIndex::default();
@@ -434,8 +434,8 @@ mod tests {
 
     #[test]
     fn links_of_protected_names_are_followed_at_any_depth() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let top = folder.path().canonicalize().expect("a path");
+        let directory = tempfile::tempdir().expect("a directory");
+        let top = directory.path().canonicalize().expect("a path");
         let (root, home) = (top.join("w"), top.join("home"));
         let link = |path: PathBuf, target: &str| {
             std::fs::create_dir_all(path.parent().expect("a parent")).expect("folders");

@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn socket_below_a_long_directory_is_bound_and_connected() {
-        let folder = tempfile::tempdir().expect("folder");
+        let folder = tempfile::tempdir().expect("directory");
         for length in [1, 60, 200] {
             let directory = folder.path().join("d".repeat(length));
             std::fs::create_dir(&directory).expect("directory");
@@ -125,11 +125,11 @@ mod tests {
 
     #[test]
     fn link_points_to_the_directory_until_it_is_dropped() {
-        let folder = tempfile::tempdir().expect("folder");
-        let link = ShortLink::new(folder.path()).expect("a link");
+        let directory = tempfile::tempdir().expect("directory");
+        let link = ShortLink::new(directory.path()).expect("a link");
         let path = link.0.clone();
         let listener = UnixListener::bind(path.join("socket")).expect("bound");
-        assert!(folder.path().join("socket").exists() && path.as_os_str().len() < 40);
+        assert!(directory.path().join("socket").exists() && path.as_os_str().len() < 40);
         drop((listener, link));
         assert!(std::fs::symlink_metadata(path).is_err());
     }

@@ -71,7 +71,7 @@ fn collect_nodes(
             .confine(&path, Access::Read)
             .ok()
             .filter(|_| *remaining > 0)
-            .and_then(|folder| folder.list(MAX_ENTRIES).ok());
+            .and_then(|directory| directory.list(MAX_ENTRIES).ok());
         let Some(listing) = listing else {
             if let Some(node) = nodes.get_mut(index) {
                 node.is_truncated = true;
@@ -96,31 +96,31 @@ fn collect_nodes(
             *remaining -= 1;
             shown_files.push(sanitize_name(&file.name));
         }
-        let mut shown_folders = Vec::new();
-        for folder in folders {
+        let mut shown_directories = Vec::new();
+        for directory in folders {
             if *remaining == 0 {
                 cut = true;
                 break;
             }
             *remaining -= 1;
-            let path = path.join(&folder.name);
-            let closed = NOT_ENTERED.iter().any(|name| folder.name == *name)
+            let path = path.join(&directory.name);
+            let closed = NOT_ENTERED.iter().any(|name| directory.name == *name)
                 || rules.entry(&path, true).is_some()
                 || moved.former_path(&path).is_some();
             let child = nodes.len();
             nodes.push(TreeNode {
-                name: sanitize_name(&folder.name),
+                name: sanitize_name(&directory.name),
                 is_truncated: closed,
                 ..TreeNode::default()
             });
-            shown_folders.push(child);
+            shown_directories.push(child);
             if !closed {
                 queue.push_back((child, path));
             }
         }
         if let Some(node) = nodes.get_mut(index) {
             node.files = shown_files;
-            node.folders = shown_folders;
+            node.folders = shown_directories;
             node.is_truncated = cut;
         }
     }
@@ -136,9 +136,9 @@ fn sanitize_name(name: &std::ffi::OsStr) -> String {
 }
 
 fn draw(nodes: &[TreeNode], node: &TreeNode, indent: &str, text: &mut String) {
-    let folders: Vec<&TreeNode> =
+    let directories: Vec<&TreeNode> =
         node.folders.iter().filter_map(|child| nodes.get(*child)).collect();
-    let mut rows = node.files.len() + folders.len() + usize::from(node.is_truncated);
+    let mut rows = node.files.len() + directories.len() + usize::from(node.is_truncated);
     let mut branch = || {
         rows -= 1;
         if rows == 0 { ("└───", "    ") } else { ("├───", "│   ") }
@@ -146,13 +146,14 @@ fn draw(nodes: &[TreeNode], node: &TreeNode, indent: &str, text: &mut String) {
     for file in &node.files {
         text.push_str(&format!("{indent}{}{file}\n", branch().0));
     }
-    for folder in folders {
+    for directory in directories {
         let (line, further) = branch();
-        let closed = folder.is_truncated && folder.files.is_empty() && folder.folders.is_empty();
+        let closed =
+            directory.is_truncated && directory.files.is_empty() && directory.folders.is_empty();
         let mark = if closed { "..." } else { "" };
-        text.push_str(&format!("{indent}{line}{}/{mark}\n", folder.name));
+        text.push_str(&format!("{indent}{line}{}/{mark}\n", directory.name));
         if !closed {
-            draw(nodes, folder, &format!("{indent}{further}"), text);
+            draw(nodes, directory, &format!("{indent}{further}"), text);
         }
     }
     if node.is_truncated {

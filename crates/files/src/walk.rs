@@ -72,9 +72,9 @@ pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> 
         if entry.depth() == 0 {
             return true;
         }
-        let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+        let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
         if let Some(name) =
-            excluded.iter().find(|name| is_folder && entry.file_name() == name.as_str())
+            excluded.iter().find(|name| is_directory && entry.file_name() == name.as_str())
         {
             if let Some(passed) = &passed {
                 let mut passed = passed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +82,7 @@ pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> 
             }
             return false;
         }
-        let reason = rules.entry(entry.path(), is_folder);
+        let reason = rules.entry(entry.path(), is_directory);
         if let (Some(passed), Some(reason)) = (&passed, &reason) {
             let mut passed = passed.lock().unwrap_or_else(PoisonError::into_inner);
             match reason.source {

@@ -167,9 +167,10 @@ impl Workspace {
     pub fn add_root(&self, path: &Path) -> Result<PathBuf, PathError> {
         let directory = folder(&self.root, path)?;
         let real = directory.resolved.clone();
-        let mut folders = self.folders.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if !folders.iter().any(|known| known.resolved == real) {
-            folders.push(directory);
+        let mut directories =
+            self.folders.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if !directories.iter().any(|known| known.resolved == real) {
+            directories.push(directory);
         }
         Ok(real)
     }
@@ -208,8 +209,8 @@ impl Workspace {
         if self.denied.iter().any(|denied| real.starts_with(denied)) {
             return Err(outside());
         }
-        let folders = read(&self.folders).clone();
-        if let Some(segment) = self.protected_segment(&folders, &display_path, &real) {
+        let directories = read(&self.folders).clone();
+        if let Some(segment) = self.protected_segment(&directories, &display_path, &real) {
             return Err(PathError::Protected {
                 path: display_path,
                 segment,
@@ -225,7 +226,7 @@ impl Workspace {
         // Use the outermost directory: opening walks from there without following links, so more of
         // the path is checked.
         let mut anchors: Vec<PathBuf> =
-            folders.into_iter().map(|directory| directory.resolved).collect();
+            directories.into_iter().map(|directory| directory.resolved).collect();
         anchors.extend(
             self.temp.iter().chain(&self.notes).map(|directory| directory.resolved.clone()),
         );
@@ -270,8 +271,8 @@ impl Workspace {
 
     /// Returns a short name for display: relative to the workspace directory.
     pub fn relative(&self, path: &Path) -> PathBuf {
-        let folders = read(&self.folders);
-        let best = folders
+        let directories = read(&self.folders);
+        let best = directories
             .iter()
             .filter_map(|directory| {
                 path.strip_prefix(&directory.resolved)
@@ -333,20 +334,20 @@ impl Workspace {
     }
 
     /// Whether an entry with this name is protected from tools, wherever it is in the workspace.
-    pub fn is_protected_name(&self, name: &OsStr, is_folder: bool) -> bool {
+    pub fn is_protected_name(&self, name: &OsStr, is_directory: bool) -> bool {
         is_protected_name(&name.to_string_lossy(), self.allow_node_modules)
-            || !is_folder && is_secret_file(name)
+            || !is_directory && is_secret_file(name)
     }
 
     /// Returns the first protected name below the innermost workspace directory.
     fn protected_segment(
         &self,
-        folders: &[ResolvedDirectory],
+        directories: &[ResolvedDirectory],
         display_path: &Path,
         real: &Path,
     ) -> Option<String> {
         let relative_path = |path: &Path, of: fn(&ResolvedDirectory) -> &PathBuf| {
-            folders
+            directories
                 .iter()
                 .filter_map(|directory| {
                     path.strip_prefix(of(directory)).ok().map(Path::to_path_buf)
@@ -373,9 +374,9 @@ impl Workspace {
     }
 
     fn describe_allowed(&self) -> String {
-        let folders: Vec<String> =
+        let directories: Vec<String> =
             self.roots().iter().map(|path| path.display().to_string()).collect();
-        let mut text = folders.join(", ");
+        let mut text = directories.join(", ");
         if let Some(temp) = &self.temp {
             text.push_str(&format!(" or the project temp directory: {}", temp.resolved.display()));
         }
@@ -386,10 +387,10 @@ impl Workspace {
 /// Resolves a workspace directory, which must exist.
 fn folder(base: &Path, path: &Path) -> Result<ResolvedDirectory, PathError> {
     let provided = lexical(base, path);
-    let not_a_folder = |source| PathError::NotADirectory { path: provided.clone(), source };
-    let resolved = provided.canonicalize().map_err(not_a_folder)?;
+    let not_a_directory = |source| PathError::NotADirectory { path: provided.clone(), source };
+    let resolved = provided.canonicalize().map_err(not_a_directory)?;
     if !resolved.is_dir() {
-        return Err(not_a_folder(std::io::Error::from(std::io::ErrorKind::NotADirectory)));
+        return Err(not_a_directory(std::io::Error::from(std::io::ErrorKind::NotADirectory)));
     }
     Ok(ResolvedDirectory { requested: provided.clone(), resolved })
 }

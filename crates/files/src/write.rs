@@ -267,15 +267,16 @@ impl WriteJob<'_> {
     /// directory. Without a lock, as on some network file systems, writing continues.
     fn lock_directory(&self) -> Option<File> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let folder = File::from(open_leaf(self.folder, ".".as_ref(), flags, Mode::empty()).ok()?);
+        let directory =
+            File::from(open_leaf(self.folder, ".".as_ref(), flags, Mode::empty()).ok()?);
         let end = Instant::now() + MAX_TURN;
-        while let Err(error) = flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+        while let Err(error) = flock(&directory, FlockOperation::NonBlockingLockExclusive) {
             if error != Errno::WOULDBLOCK || Instant::now() > end {
                 return None;
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        Some(folder)
+        Some(directory)
     }
 
     /// Checks the expected state immediately before the rename.
@@ -384,22 +385,26 @@ fn hash_file(mut file: File) -> std::io::Result<Hash> {
 }
 
 /// Renames a file unless the target exists.
-fn rename_without_replacing(folder: &OwnedFd, from: &str, to: &OsString) -> rustix::io::Result<()> {
+fn rename_without_replacing(
+    directory: &OwnedFd,
+    from: &str,
+    to: &OsString,
+) -> rustix::io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "macos"))]
     {
         use rustix::fs::{RenameFlags, renameat_with};
-        match renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
+        match renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
             result => return result,
         }
     }
     // If a rename cannot be limited to new names, use a hard link.
-    match rustix::fs::linkat(folder, from, folder, to, AtFlags::empty()) {
-        Ok(()) => rustix::fs::unlinkat(folder, from, AtFlags::empty()),
+    match rustix::fs::linkat(directory, from, directory, to, AtFlags::empty()) {
+        Ok(()) => rustix::fs::unlinkat(directory, from, AtFlags::empty()),
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
-            match rustix::fs::statat(folder, to, AtFlags::SYMLINK_NOFOLLOW) {
+            match rustix::fs::statat(directory, to, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(_) => Err(Errno::EXIST),
-                Err(_) => rustix::fs::renameat(folder, from, folder, to),
+                Err(_) => rustix::fs::renameat(directory, from, directory, to),
             }
         }
         Err(error) => Err(error),

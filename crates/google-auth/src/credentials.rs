@@ -76,7 +76,7 @@ impl CredentialSource {
             found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
         };
         let text = |name: &str| variable(name).and_then(|value| value.into_string().ok());
-        let folder = variable("CLOUDSDK_CONFIG").map(PathBuf::from).or_else(|| {
+        let directory = variable("CLOUDSDK_CONFIG").map(PathBuf::from).or_else(|| {
             if cfg!(windows) {
                 return Some(PathBuf::from(variable("APPDATA")?).join("gcloud"));
             }
@@ -84,7 +84,8 @@ impl CredentialSource {
         });
         Self {
             named: variable("GOOGLE_APPLICATION_CREDENTIALS").map(PathBuf::from),
-            default_file: folder.map(|folder| folder.join("application_default_credentials.json")),
+            default_file: directory
+                .map(|directory| directory.join("application_default_credentials.json")),
             machine: text("GCE_METADATA_HOST")
                 .unwrap_or_else(|| "metadata.google.internal".to_owned()),
             quota: text("GOOGLE_CLOUD_QUOTA_PROJECT"),
@@ -428,8 +429,8 @@ async fn send_once(request: RequestBuilder) -> Result<String, (String, bool)> {
     read.unwrap_or_else(|_| Err(last(format!("no response within {} s", RESPONSE_LIMIT.as_secs()))))
 }
 
-/// Returns the secrets in a request, which a service may quote in its error: tokens, assertions, and
-/// client secrets of the form, and headers.
+/// Returns the secrets in a request, which a service may quote in its error: tokens, assertions,
+/// and client secrets of the form, and headers.
 fn secrets_of(request: &Request) -> Vec<String> {
     const FIELDS: [&str; 4] = ["refresh_token", "client_secret", "assertion", "subject_token"];
     /// Shorter values may be words of the message.

@@ -74,8 +74,8 @@ fn google(service: &Service, purpose: TokenPurpose, variables: &[(&str, String)]
     TokenSource::with_services(purpose, &variables, service.places(), &ClientOptions::default())
 }
 
-fn file(folder: &tempfile::TempDir, value: &Value) -> String {
-    let path = folder.path().join("adc.json");
+fn file(directory: &tempfile::TempDir, value: &Value) -> String {
+    let path = directory.path().join("adc.json");
     std::fs::write(&path, value.to_string()).expect("written");
     path.display().to_string()
 }
@@ -96,10 +96,10 @@ async fn token_of_a_user_is_fetched_once_and_replaced_before_it_expires() {
         (200, json!({"access_token": "long", "expires_in": 3599})),
     ];
     let service = Service::start(&answers).await;
-    let home = tempfile::tempdir().expect("a folder");
-    let folder = home.path().join(".config/gcloud");
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let usual = folder.join("application_default_credentials.json");
+    let home = tempfile::tempdir().expect("a directory");
+    let directory = home.path().join(".config/gcloud");
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let usual = directory.join("application_default_credentials.json");
     std::fs::write(usual, user().to_string()).expect("written");
     let google = google(&service, scopes(), &[("HOME", home.path().display().to_string())]);
     assert_eq!(google.quota_project().await.as_deref(), Some("payer"));
@@ -116,10 +116,10 @@ async fn token_of_a_user_is_fetched_once_and_replaced_before_it_expires() {
 #[tokio::test]
 async fn service_account_signs_an_assertion() {
     let service = Service::start(&[(200, json!({"access_token": "a", "expires_in": 3599}))]).await;
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let account = json!({"type": "service_account", "client_email": "a@p", "private_key": KEY,
         "private_key_id": "k1", "token_uri": format!("{}/other", service.base)});
-    let named = file(&folder, &account);
+    let named = file(&directory, &account);
     let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
     assert_eq!(google.token().await.as_deref(), Ok("a"));
     let request = service.requests().remove(0);
@@ -145,8 +145,8 @@ async fn identity_of_another_account_is_requested() {
         (200, json!({"token": identity})),
     ];
     let service = Service::start(&answers).await;
-    let folder = tempfile::tempdir().expect("a folder");
-    let named = file(&folder, &user());
+    let directory = tempfile::tempdir().expect("a directory");
+    let named = file(&directory, &user());
     let purpose = TokenPurpose::Identity { audience: "aud".into(), account: "sa@p.example".into() };
     let google = google(&service, purpose, &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
     for _ in 0..2 {
@@ -174,12 +174,12 @@ async fn metadata_server_provides_a_token() {
 #[tokio::test]
 async fn project_comes_from_the_file_or_the_metadata_server() {
     let service = Service::start(&[(200, json!(4711))]).await;
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     for (credentials, project) in [
         (json!({"type": "service_account", "project_id": "own", "quota_project_id": "x"}), "own"),
         (user(), "payer"),
     ] {
-        let named = file(&folder, &credentials);
+        let named = file(&directory, &credentials);
         let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
         assert_eq!(google.project().await.as_deref(), Some(project));
     }
@@ -193,8 +193,8 @@ async fn project_comes_from_the_file_or_the_metadata_server() {
 async fn unavailable_service_is_retried() {
     let token = json!({"access_token": "ya29.a", "expires_in": 3600});
     let service = Service::start(&[(503, json!({})), (429, json!({})), (200, token)]).await;
-    let folder = tempfile::tempdir().expect("a folder");
-    let named = file(&folder, &user());
+    let directory = tempfile::tempdir().expect("a directory");
+    let named = file(&directory, &user());
     let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
     assert_eq!(google.token().await.expect("a token"), "ya29.a");
     assert_eq!(service.requests().len(), 3);
@@ -205,9 +205,9 @@ async fn errors_name_the_cause_without_secrets() {
     let refusal =
         json!({"error": "invalid_grant", "error_description": "Token 1//r has been revoked."});
     let service = Service::start(&[(400, refusal)]).await;
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let reason = async |value: &Value| {
-        let named = file(&folder, value);
+        let named = file(&directory, value);
         let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
         google.token().await.expect_err("nothing").to_string()
     };
@@ -239,7 +239,7 @@ async fn external_account_exchanges_its_subject_token() {
         (200, json!({"accessToken": "impersonated"})),
     ];
     let service = Service::start(&answers).await;
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let account = json!({"type": "external_account", "audience": "//iam/pool",
         "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
         "token_url": format!("{}/sts", service.base),
@@ -247,7 +247,7 @@ async fn external_account_exchanges_its_subject_token() {
         "credential_source": {"url": format!("{}/subject", service.base),
             "headers": {"X-Identity": "me"},
             "format": {"type": "json", "subject_token_field_name": "id"}}});
-    let named = file(&folder, &account);
+    let named = file(&directory, &account);
     let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
     assert_eq!(google.token().await.as_deref(), Ok("impersonated"));
     let requests = service.requests();
@@ -258,12 +258,12 @@ async fn external_account_exchanges_its_subject_token() {
         "{}",
         requests[2]
     );
-    let subject = folder.path().join("subject");
+    let subject = directory.path().join("subject");
     std::fs::write(&subject, " from-file\n").expect("written");
     let service = Service::start(&[(200, json!({"access_token": "direct"}))]).await;
     let account = json!({"type": "external_account", "audience": "a", "subject_token_type": "t",
         "token_url": format!("{}/sts", service.base), "credential_source": {"file": subject}});
-    let named = file(&folder, &account);
+    let named = file(&directory, &account);
     let google =
         super::tests::google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
     assert_eq!(google.token().await.as_deref(), Ok("direct"));
@@ -278,8 +278,8 @@ async fn workforce_pool_sends_its_project_and_impersonation_its_lifetime() {
         (200, json!({"accessToken": "impersonated"})),
     ];
     let service = Service::start(&answers).await;
-    let folder = tempfile::tempdir().expect("a folder");
-    let subject = folder.path().join("subject");
+    let directory = tempfile::tempdir().expect("a directory");
+    let subject = directory.path().join("subject");
     std::fs::write(&subject, "user").expect("written");
     let account = json!({"type": "external_account", "subject_token_type": "t",
         "audience": "//iam.googleapis.com/locations/global/workforcePools/p/providers/x",
@@ -287,7 +287,7 @@ async fn workforce_pool_sends_its_project_and_impersonation_its_lifetime() {
         "token_url": format!("{}/sts", service.base), "credential_source": {"file": subject},
         "service_account_impersonation_url": format!("{}/impersonate", service.base),
         "service_account_impersonation": {"token_lifetime_seconds": 600}});
-    let named = file(&folder, &account);
+    let named = file(&directory, &account);
     let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
     assert_eq!(google.token().await.as_deref(), Ok("impersonated"));
     let requests = service.requests();
@@ -303,8 +303,8 @@ async fn rejected_token_is_fetched_again() {
         (200, json!({"access_token": "two", "expires_in": 3599})),
     ];
     let service = Service::start(&answers).await;
-    let folder = tempfile::tempdir().expect("a folder");
-    let named = file(&folder, &user());
+    let directory = tempfile::tempdir().expect("a directory");
+    let named = file(&directory, &user());
     let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
     assert_eq!(google.token().await.as_deref(), Ok("one"));
     google.reject("one").await;

@@ -199,9 +199,9 @@ fn custom_commands(session: &OpenSession) -> CommandOutput {
 }
 
 fn directories(session: &OpenSession) -> CommandOutput {
-    let folders = session.directories();
-    let rows = folders.iter().map(|folder| folder.display().to_string()).collect();
-    CommandOutput { text: join_lines(rows), data: json!(folders) }
+    let directories = session.directories();
+    let rows = directories.iter().map(|directory| directory.display().to_string()).collect();
+    CommandOutput { text: join_lines(rows), data: json!(directories) }
 }
 
 fn extensions(session: &OpenSession) -> CommandOutput {
@@ -313,12 +313,12 @@ fn model(session: &OpenSession) -> CommandOutput {
 }
 
 fn trust(session: &OpenSession) -> Result<CommandOutput, Failure> {
-    let folder = &session.launch().options().directory;
-    let trusted = session.launch().trust_manager().trust(folder)?.trusted;
+    let directory = &session.launch().options().directory;
+    let trusted = session.launch().trust_manager().trust(directory)?.trusted;
     let word = if trusted { "trusted" } else { "not trusted" };
     Ok(CommandOutput {
-        text: format!("{} is {word}.\n", folder.display()),
-        data: json!({"folder": folder, "trusted": trusted}),
+        text: format!("{} is {word}.\n", directory.display()),
+        data: json!({"folder": directory, "trusted": trusted}),
     })
 }
 

@@ -194,18 +194,18 @@ mod tests {
 
     #[test]
     fn only_small_regular_schema_files_are_read() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let refused = |path: &Path| {
             let failure = OutputSchema::load(path).unwrap_err();
             assert_eq!(failure.kind, FailureKind::Input);
             failure.message
         };
-        assert!(refused(folder.path()).contains("not a regular file"));
-        assert!(refused(&folder.path().join("none")).contains("none"));
-        let large = folder.path().join("large");
+        assert!(refused(directory.path()).contains("not a regular file"));
+        assert!(refused(&directory.path().join("none")).contains("none"));
+        let large = directory.path().join("large");
         fs::write(&large, " ".repeat(2 * 1024 * 1024)).unwrap();
         assert!(refused(&large).contains("larger than 1 MiB"));
-        let good = folder.path().join("good");
+        let good = directory.path().join("good");
         fs::write(&good, "{}").unwrap();
         assert!(OutputSchema::load(&good).is_ok());
     }

@@ -136,8 +136,8 @@ pub fn hook_trace(
     }
 }
 
-fn newest(folder: &Path) -> Option<PathBuf> {
-    let sessions = std::fs::read_dir(folder).ok()?.flatten();
+fn newest(directory: &Path) -> Option<PathBuf> {
+    let sessions = std::fs::read_dir(directory).ok()?.flatten();
     let files = sessions.filter_map(|session| {
         let path = session.path().join(TRACE);
         Some((path.metadata().ok()?.modified().ok()?, path))

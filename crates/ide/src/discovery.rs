@@ -168,7 +168,7 @@ impl DiscoveryResult {
                 }
                 WorkspaceMatch::Outside(folders) => {
                     let listed: Vec<String> =
-                        folders.iter().map(|folder| folder.display().to_string()).collect();
+                        folders.iter().map(|directory| directory.display().to_string()).collect();
                     reject(format!("its folders do not contain this one: {}", listed.join(", ")));
                     self.folders.extend(folders);
                 }
@@ -218,7 +218,7 @@ impl DiscoveryResult {
             }
             WorkspaceMatch::Outside(folders) => {
                 let listed: Vec<String> =
-                    folders.iter().map(|folder| folder.display().to_string()).collect();
+                    folders.iter().map(|directory| directory.display().to_string()).collect();
                 reject(format!("its folders do not contain this one: {}", listed.join(", ")));
                 self.folders.extend(folders);
             }
@@ -291,15 +291,17 @@ fn workspace(text: Option<&str>, directory: &Path) -> WorkspaceMatch {
         folder.is_absolute()
             && std::fs::canonicalize(folder).is_ok_and(|folder| directory.starts_with(folder))
     };
-    let folders = |separator: char| {
-        text.split(separator).map(PathBuf::from).filter(|folder| !folder.as_os_str().is_empty())
+    let directories = |separator: char| {
+        text.split(separator)
+            .map(PathBuf::from)
+            .filter(|directory| !directory.as_os_str().is_empty())
     };
     // A name may contain a separator.
     let whole = std::iter::once(PathBuf::from(text));
-    let mut all = whole.chain(folders(':')).chain(folders(';'));
-    match all.find(|folder| contains(folder)) {
+    let mut all = whole.chain(directories(':')).chain(directories(';'));
+    match all.find(|directory| contains(directory)) {
         Some(folder) => WorkspaceMatch::Inside(folder),
-        None => WorkspaceMatch::Outside(folders(':').collect()),
+        None => WorkspaceMatch::Outside(directories(':').collect()),
     }
 }
 
@@ -387,8 +389,8 @@ mod tests {
         assert!(matches!(reason, DisconnectReason::NoWorkspace { .. }), "{reason:?}");
         setup.file(own_pid, 3, &other);
         let found = setup.discover();
-        let folders = vec![setup.path("other")];
-        assert_eq!(found.reason(), DisconnectReason::DirectoryMismatch { folders });
+        let directories = vec![setup.path("other")];
+        assert_eq!(found.reason(), DisconnectReason::DirectoryMismatch { folders: directories });
         assert!(found.reason().to_string().contains(&other));
         assert_eq!((found.candidates.len(), found.rejected.len()), (0, 3));
     }

@@ -29,7 +29,7 @@ pub enum DisconnectReason {
     /// The working directory is in none of the folders that are open in the editor.
     #[error(
         "the directory is not in a folder that is open in the editor. Start in one of: {}",
-        folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ")
+        folders.iter().map(|directory| directory.display().to_string()).collect::<Vec<_>>().join(", ")
     )]
     DirectoryMismatch {
         /// The folders of all editor windows.

@@ -31,8 +31,8 @@ impl Backend {
             return program.is_file().then(|| Self::Security(program.to_owned()));
         }
         std::env::split_paths(path?)
-            .filter(|folder| folder.is_absolute())
-            .map(|folder| folder.join("secret-tool"))
+            .filter(|directory| directory.is_absolute())
+            .map(|directory| directory.join("secret-tool"))
             .find(|program| program.is_file())
             .map(Self::SecretTool)
     }

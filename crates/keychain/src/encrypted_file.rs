@@ -122,9 +122,9 @@ impl EncryptedFile {
         let user = users().into_iter().next().unwrap_or_default();
         let encrypted_file =
             encrypt(text.as_bytes(), &key(&user)).ok_or_else(|| self.error(&"no cipher"))?;
-        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let directory = self.path.parent().unwrap_or(Path::new("."));
         let write = || {
-            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            let mut file = tempfile::NamedTempFile::new_in(directory)?;
             file.write_all(encrypted_file.as_bytes())?;
             file.as_file().sync_all()?;
             file.persist(&self.path).map_err(|error| error.error)
@@ -135,8 +135,8 @@ impl EncryptedFile {
     /// Locks the file against other Parallax processes.
     fn lock(&self) -> Result<File, String> {
         let held = || {
-            let folder = self.path.parent().unwrap_or(Path::new("."));
-            private_folder(folder)?;
+            let directory = self.path.parent().unwrap_or(Path::new("."));
+            private_folder(directory)?;
             let file = File::create(self.path.with_extension("lock"))?;
             file.lock()?;
             Ok(file)
@@ -149,12 +149,12 @@ impl EncryptedFile {
     }
 }
 
-fn private_folder(folder: &Path) -> io::Result<()> {
+fn private_folder(directory: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
+    builder.create(directory)
 }
 
 /// Decrypts nonce, tag, and ciphertext. New files have a nonce of 12 bytes, those of older
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn secret_is_saved_next_to_others_and_unreadable_file_is_renamed() {
-        let home = tempfile::tempdir().expect("a folder");
+        let home = tempfile::tempdir().expect("a directory");
         let file = EncryptedFile::in_home(&home.path().join("home"));
         let (one, two) =
             (SecretLocation::for_parallax("one"), SecretLocation { service: "s", account: "two" });

@@ -337,10 +337,10 @@ mod tests {
 
     #[test]
     fn secret_is_saved_read_and_deleted_without_appearing_in_arguments() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
         let home = Path::new("/home/me/.parallax");
-        let tool = fake::secret_tool(folder.path()).expect("a program");
-        let security = fake::security(folder.path()).expect("a program");
+        let tool = fake::secret_tool(directory.path()).expect("a program");
+        let security = fake::security(directory.path()).expect("a program");
         let reopen = |program: &Path| match program == tool {
             true => Keychain::secret_tool(home, tool.clone()),
             false => Keychain::security(home, security.clone()),
@@ -360,7 +360,7 @@ mod tests {
             keychain.delete("key \"of\" $x").expect("nothing left");
             assert_eq!(keychain.get("key \"of\" $x").expect("asked"), None);
         }
-        let calls = fake::calls(folder.path());
+        let calls = fake::calls(directory.path());
         assert!(
             !calls.is_empty() && !calls.contains("hunter2") && !calls.contains("68756e74657232"),
             "{calls}"
@@ -369,9 +369,9 @@ mod tests {
 
     #[test]
     fn unusable_secret_store_is_ignored() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
         let keychain = |name: &str, text: &str| {
-            let program = fake::program(folder.path(), name, text).expect("a program");
+            let program = fake::program(directory.path(), name, text).expect("a program");
             Keychain::secret_tool(Path::new("/h"), program)
         };
         let started_at = Instant::now();

@@ -19,11 +19,11 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path, limit: u64) -> Option<T> {
 
 /// Writes JSON with mode 0600 into a directory with mode 0700.
 pub(crate) fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    parallax_exec::create_private_folder(folder)?;
+    let directory = path.parent().unwrap_or(Path::new("."));
+    parallax_exec::create_private_folder(directory)?;
     // Serialized at once: each small write would be a system call.
     let text = serde_json::to_vec(value)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(&text)?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())

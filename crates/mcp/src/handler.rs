@@ -64,17 +64,17 @@ impl ClientHandler for Handler {
         &self,
         _context: RequestContext<RoleClient>,
     ) -> Result<ListRootsResult, ErrorData> {
-        let folders = self.server.upgrade().map(|server| (server.roots)()).unwrap_or_default();
-        let root = |folder: std::path::PathBuf| {
-            let address = url::Url::from_directory_path(&folder).ok()?;
-            let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+        let directories = self.server.upgrade().map(|server| (server.roots)()).unwrap_or_default();
+        let root = |directory: std::path::PathBuf| {
+            let address = url::Url::from_directory_path(&directory).ok()?;
+            let name = directory.file_name().map(|name| name.to_string_lossy().into_owned());
             let root = Root::new(address.as_str().trim_end_matches('/'));
             Some(match name {
                 Some(name) => root.with_name(name),
                 None => root,
             })
         };
-        Ok(ListRootsResult::new(folders.into_iter().filter_map(root).collect()))
+        Ok(ListRootsResult::new(directories.into_iter().filter_map(root).collect()))
     }
 
     async fn create_message(

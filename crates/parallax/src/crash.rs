@@ -57,17 +57,17 @@ fn describe(panic: &PanicHookInfo<'_>) -> String {
 }
 
 fn write_report(text: &str) -> Option<PathBuf> {
-    let folder = home()?.join("crashes");
+    let directory = home()?.join("crashes");
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(&folder).ok()?;
-    if std::fs::read_dir(&folder).ok()?.take(MAX_REPORTS).count() >= MAX_REPORTS {
+    builder.create(&directory).ok()?;
+    if std::fs::read_dir(&directory).ok()?.take(MAX_REPORTS).count() >= MAX_REPORTS {
         return None;
     }
     let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;
-    let path = folder.join(format!("crash-{}-{}.txt", time.as_millis(), std::process::id()));
+    let path = directory.join(format!("crash-{}-{}.txt", time.as_millis(), std::process::id()));
     let mut options = std::fs::File::options();
     options.write(true).create_new(true);
     #[cfg(unix)]

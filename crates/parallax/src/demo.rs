@@ -97,13 +97,13 @@ impl DemoPrinter {
         Self { color, open_line: false }
     }
 
-    fn intro(&mut self, folder: &str) -> io::Result<()> {
+    fn intro(&mut self, directory: &str) -> io::Result<()> {
         self.line("1", "Parallax demo")?;
         self.line(
             "2",
             "The model's answers are scripted (no key, no network). Everything else is real:",
         )?;
-        self.line("2", &format!("the engine, the policy, and the tools run in {folder}"))?;
+        self.line("2", &format!("the engine, the policy, and the tools run in {directory}"))?;
         self.line("", "")
     }
 

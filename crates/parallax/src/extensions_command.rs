@@ -261,13 +261,13 @@ pub(crate) fn run_with(
             Ok(done(text, name, "linked"))
         }
         ExtensionsAction::New { path, template } => {
-            let folder = launch.extension_manager().new_extension(path, template.as_deref())?;
-            let display_path = one_line(&folder.display().to_string());
+            let directory = launch.extension_manager().new_extension(path, template.as_deref())?;
+            let display_path = one_line(&directory.display().to_string());
             let text = format!(
                 "Created an extension in {display_path}.\nTo use it, run: parallax extensions link \
                  {display_path}\n"
             );
-            Ok(CommandResult::new(text, json!({"folder": folder.to_string_lossy()})))
+            Ok(CommandResult::new(text, json!({"folder": directory.to_string_lossy()})))
         }
         ExtensionsAction::List { .. } => Ok(list(launch)),
         ExtensionsAction::Update { name: Some(name), consent, .. } => {

@@ -111,7 +111,7 @@ impl Drop for LineWriter {
     }
 }
 
-fn open(folder: PathBuf) -> Option<File> {
+fn open(directory: PathBuf) -> Option<File> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     let mut options = File::options();
@@ -121,8 +121,8 @@ fn open(folder: PathBuf) -> Option<File> {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     }
-    builder.create(&folder).ok()?;
+    builder.create(&directory).ok()?;
     let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;
     let name = format!("parallax-{}-{}.log", time.as_secs(), std::process::id());
-    options.open(folder.join(name)).ok()
+    options.open(directory.join(name)).ok()
 }

@@ -75,7 +75,7 @@ fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure> {
     warn(&warnings);
     let (tool, args) = tool_and_arguments(arguments)?;
     let root = std::env::current_dir()
-        .and_then(|folder| folder.canonicalize())
+        .and_then(|directory| directory.canonicalize())
         .map_err(|error| input_failure(format!("Failed to read the current directory: {error}")))?;
     let kind = kind_of(tool);
     let effects = effects(tool, kind, &args, &root);

@@ -9,8 +9,8 @@ use parallax_tools::is_repository_variable;
 use crate::async_command::AsyncCommand;
 use crate::invocation::Invocation;
 
-/// Restarts the program without these variables if it will work in a worktree that Parallax creates,
-/// so that all code and all child processes see the same values.
+/// Restarts the program without these variables if it will work in a worktree that Parallax
+/// creates, so that all code and all child processes see the same values.
 #[expect(clippy::disallowed_methods, reason = "it replaces this process and starts no child")]
 pub(crate) fn remove(invocation: &Invocation) {
     use std::os::unix::process::CommandExt as _;

@@ -87,8 +87,8 @@ pub(crate) fn run(launch: &SessionConfig, action: &SkillsAction) -> Result<Comma
             StdinPrompter::new(Vec::new())
                 .confirm(&consent_text(&skills, "installed", source), *consent)?;
             let installed = skill_files::install_skills(launch.config(), &skills, (*scope).into())?;
-            let folders: Vec<PathBuf> = installed.iter().map(|it| it.folder.clone()).collect();
-            let mut output = done("Installed", &skills, &folders);
+            let directories: Vec<PathBuf> = installed.iter().map(|it| it.folder.clone()).collect();
+            let mut output = done("Installed", &skills, &directories);
             for (skill, _) in skills.skills.iter().zip(&installed).filter(|(_, it)| it.was_replaced)
             {
                 let name = one_line(&skill.name);
@@ -164,10 +164,10 @@ fn consent_text(skills: &FetchedSkills, what: &str, source: &str) -> String {
     text
 }
 
-fn done(word: &str, skills: &FetchedSkills, folders: &[PathBuf]) -> CommandResult {
+fn done(word: &str, skills: &FetchedSkills, directories: &[PathBuf]) -> CommandResult {
     let mut text = String::new();
     let mut list = Vec::new();
-    for (skill, folder) in skills.skills.iter().zip(folders) {
+    for (skill, folder) in skills.skills.iter().zip(directories) {
         let path = one_line(&folder.display().to_string());
         let _ = writeln!(text, "{word}: {} ({path})", one_line(&skill.name));
         list.push(json!({"name": skill.name, "folder": folder.to_string_lossy()}));

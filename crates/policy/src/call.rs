@@ -77,12 +77,12 @@ impl<'a> CallQuery<'a> {
         let shell = names
             .contains(&SHELL)
             .then(|| ShellCall::read(query, Rc::clone(&protected), home, substitutions));
-        let folders = PathRoots { workspace: query.workspace, plans, temporary, protected };
+        let directories = PathRoots { workspace: query.workspace, plans, temporary, protected };
         Self {
             query,
             mode,
             names,
-            folders,
+            folders: directories,
             shell,
             full_text: OnceCell::new(),
             paths: OnceCell::new(),
@@ -211,12 +211,12 @@ impl<'a> ShellCall<'a> {
         let directory =
             effects.directory.clone().unwrap_or_else(|| paths::resolve(base, Path::new(relative)));
         let count = line.commands.len();
-        let folders = folders_of(&line, &directory, home);
+        let directories = folders_of(&line, &directory, home);
         Self {
             git_aliases: &effects.git_aliases,
             substitutions,
             expanded: OnceCell::new(),
-            folders,
+            folders: directories,
             directory,
             workspace: query.workspace,
             protected,
@@ -360,7 +360,7 @@ impl<'a> ShellCall<'a> {
             WriteTarget::Path(path) if paths::is_stream(&path) => None,
             // A directory as the target accepts any file name that the command provides.
             WriteTarget::Path(path) => (paths::is_part_of_repository(&path)
-                || self.folders.as_ref().is_none_or(|folders| folders.contains(&path)))
+                || self.folders.as_ref().is_none_or(|directories| directories.contains(&path)))
             .then_some(source),
             WriteTarget::Unknown(source) => Some(source),
         })
@@ -499,7 +499,7 @@ impl<'a> ShellCall<'a> {
                 }
                 Some(folders) => folders
                     .iter()
-                    .map(|folder| WriteTarget::Path(paths::resolve(folder, Path::new(text))))
+                    .map(|directory| WriteTarget::Path(paths::resolve(directory, Path::new(text))))
                     .collect(),
                 None => vec![WriteTarget::Unknown(word.source.clone())],
             },
@@ -532,7 +532,7 @@ fn without_substitutions(mut line: ShellLine, substitutions: bool) -> ShellLine 
 /// failed or may apply to only a part of the line.
 fn folders_of(line: &ShellLine, directory: &Path, home: Option<&Path>) -> Option<Vec<PathBuf>> {
     const MAX_COUNT: usize = 16;
-    let mut folders = vec![directory.to_owned()];
+    let mut directories = vec![directory.to_owned()];
     for command in &line.commands {
         match command.name() {
             Some("cd") => {
@@ -559,13 +559,13 @@ fn folders_of(line: &ShellLine, directory: &Path, home: Option<&Path>) -> Option
                 if text.contains(['*', '?', '[', '{']) {
                     return None;
                 }
-                let subdirectories: Vec<PathBuf> = folders
+                let subdirectories: Vec<PathBuf> = directories
                     .iter()
-                    .map(|folder| paths::resolve(folder, Path::new(text)))
-                    .filter(|folder| !folders.contains(folder))
+                    .map(|directory| paths::resolve(directory, Path::new(text)))
+                    .filter(|directory| !directories.contains(directory))
                     .collect();
-                folders.extend(subdirectories);
-                if folders.len() > MAX_COUNT {
+                directories.extend(subdirectories);
+                if directories.len() > MAX_COUNT {
                     return None;
                 }
             }
@@ -573,7 +573,7 @@ fn folders_of(line: &ShellLine, directory: &Path, home: Option<&Path>) -> Option
             Some(_) => {}
         }
     }
-    Some(folders)
+    Some(directories)
 }
 
 fn is_open(path: &Path, roots: &[PathBuf]) -> bool {

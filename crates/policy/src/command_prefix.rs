@@ -237,7 +237,7 @@ fn mark(marked: &mut [bool], at: usize) {
 }
 
 fn is_system_program(text: &str, want: &str) -> bool {
-    SYSTEM_FOLDERS.iter().any(|folder| text.strip_prefix(folder) == Some(want))
+    SYSTEM_FOLDERS.iter().any(|directory| text.strip_prefix(directory) == Some(want))
 }
 
 pub(crate) fn base_name(word: &str) -> &str {

@@ -183,7 +183,7 @@ impl Conditions {
         }
         let strictly = decision == Decision::Allow;
         let paths = call.paths();
-        let folders = &call.folders;
+        let directories = &call.folders;
         let all_or_any = |holds: &dyn Fn(&PathBuf) -> bool| {
             if strictly {
                 !paths.is_empty() && paths.iter().all(holds)
@@ -194,13 +194,13 @@ impl Conditions {
         let glob = self
             .path_glob
             .as_ref()
-            .is_none_or(|glob| all_or_any(&|path| glob.matches(path, folders.workspace)));
+            .is_none_or(|glob| all_or_any(&|path| glob.matches(path, directories.workspace)));
         if !glob {
             return Some(Mismatch::PathGlob);
         }
         let inside = self
             .path_inside
-            .is_none_or(|scope| all_or_any(&|path| folders.contains(scope, path, strictly)));
+            .is_none_or(|scope| all_or_any(&|path| directories.contains(scope, path, strictly)));
         (!inside).then_some(Mismatch::PathInside)
     }
 
@@ -282,9 +282,9 @@ impl Commands {
                 let text = text_of(command);
                 // `/bin/rm a` is also `rm a`.
                 let base = text.split_once(' ').map_or(text.as_str(), |(program, _)| program);
-                let folder = base.rfind('/').map_or(0, |slash| slash + 1);
+                let directory = base.rfind('/').map_or(0, |slash| slash + 1);
                 pattern.from_start.is_match(&text)
-                    || pattern.from_start.is_match(text.get(folder..).unwrap_or_default())
+                    || pattern.from_start.is_match(text.get(directory..).unwrap_or_default())
                     || pattern.from_start.is_match(&command.source)
             }
         }

@@ -7,8 +7,8 @@ use crate::paths;
 
 /// Returns the union of both.
 pub(crate) fn union(one: &Permissions, other: &Permissions) -> Permissions {
-    let contained = |paths: &[std::path::PathBuf], folders: &[std::path::PathBuf]| {
-        paths.iter().filter(|path| paths::inside(path, folders)).cloned().collect::<Vec<_>>()
+    let contained = |paths: &[std::path::PathBuf], directories: &[std::path::PathBuf]| {
+        paths.iter().filter(|path| paths::inside(path, directories)).cloned().collect::<Vec<_>>()
     };
     let common = |one: &[std::path::PathBuf], other: &[std::path::PathBuf]| {
         let mut paths = contained(one, other);
@@ -39,15 +39,15 @@ pub(crate) fn union(one: &Permissions, other: &Permissions) -> Permissions {
 pub(crate) fn missing_permissions(
     requested: &Permissions,
     granted: &Permissions,
-    folders: &PathRoots<'_>,
+    directories: &PathRoots<'_>,
     readonly: bool,
 ) -> Permissions {
     let mut beyond = requested.difference(granted);
-    let roots = folders.workspace;
+    let roots = directories.workspace;
     beyond.file_system.write.retain(|path| {
         readonly
             || !paths::inside(path, roots)
-            || folders.protected.contains(path)
+            || directories.protected.contains(path)
             || paths::defines_hidden_files(path)
     });
     // Files that every command may read need no permission; a read permission in the result means a

@@ -289,7 +289,7 @@ fn check_protected_paths(
 }
 
 fn may_write(path: &Path, granted: &Permissions) -> bool {
-    granted.file_system.write.iter().any(|folder| path.starts_with(folder))
+    granted.file_system.write.iter().any(|directory| path.starts_with(directory))
 }
 
 /// Returns the beginning of a string, for messages.

@@ -57,7 +57,7 @@ impl PathRoots<'_> {
             PathScope::Workspace => {
                 paths::inside(path, self.workspace) && !(strictly && self.protected.restrict(path))
             }
-            PathScope::Plans => self.plans.is_some_and(|folder| path.starts_with(folder)),
+            PathScope::Plans => self.plans.is_some_and(|directory| path.starts_with(directory)),
             PathScope::Temporary => paths::inside(path, self.temporary),
         }
     }
@@ -66,7 +66,7 @@ impl PathRoots<'_> {
     pub(crate) fn are_outside(&self, path: &Path) -> bool {
         !(paths::inside(path, self.workspace)
             || paths::inside(path, self.temporary)
-            || self.plans.is_some_and(|folder| path.starts_with(folder))
+            || self.plans.is_some_and(|directory| path.starts_with(directory))
             || paths::is_stream(path))
     }
 }

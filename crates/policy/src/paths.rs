@@ -82,16 +82,16 @@ fn makes_repository(path: &Path) -> bool {
     if name == "HEAD" || (cfg!(target_os = "macos") && name.eq_ignore_ascii_case("head")) {
         return true;
     }
-    let is_bare = |folder: &Path| {
-        folder.join("HEAD").symlink_metadata().is_ok()
-            && ["objects", "refs"].iter().all(|name| folder.join(name).is_dir())
+    let is_bare = |directory: &Path| {
+        directory.join("HEAD").symlink_metadata().is_ok()
+            && ["objects", "refs"].iter().all(|name| directory.join(name).is_dir())
     };
-    let folder = path.parent();
-    let holder = folder.filter(|folder| {
-        ["hooks", "info"].iter().any(|name| folder.file_name().is_some_and(|last| last == *name))
+    let directory = path.parent();
+    let holder = directory.filter(|directory| {
+        ["hooks", "info"].iter().any(|name| directory.file_name().is_some_and(|last| last == *name))
     });
     let settings = ["commondir", "config", "config.worktree"];
-    (settings.iter().any(|setting| name == *setting) && folder.is_some_and(is_bare))
+    (settings.iter().any(|setting| name == *setting) && directory.is_some_and(is_bare))
         || holder.and_then(Path::parent).is_some_and(is_bare)
 }
 
@@ -209,10 +209,10 @@ mod tests {
         ] {
             assert!(!is(path), "{path}");
         }
-        let bare = tempfile::tempdir().expect("a folder");
+        let bare = tempfile::tempdir().expect("a directory");
         let root = bare.path().to_owned();
         for name in ["objects", "refs"] {
-            std::fs::create_dir(root.join(name)).expect("a folder");
+            std::fs::create_dir(root.join(name)).expect("a directory");
         }
         std::fs::write(root.join("HEAD"), "").expect("a file");
         let roots = [root.clone()];

@@ -133,7 +133,7 @@ fn tar_sources(shell: &ShellCall<'_>, command: &Command, home: &Path) -> Vec<Pat
     }
     while let Some(word) = words.next() {
         let glued = word.source.strip_prefix("--directory=").or(word.source.strip_prefix("-C"));
-        let folder = match word.text.as_deref() {
+        let directory = match word.text.as_deref() {
             Some("-C" | "--directory" | "--cd") => words.next().cloned(),
             _ => glued.filter(|glued| !glued.is_empty()).map(|glued| Word {
                 text: word.text.as_deref().and_then(|text| {
@@ -144,8 +144,10 @@ fn tar_sources(shell: &ShellCall<'_>, command: &Command, home: &Path) -> Vec<Pat
                 ..word.clone()
             }),
         };
-        match folder {
-            Some(folder) => base = possible_paths(shell, &folder, home, None).into_iter().next(),
+        match directory {
+            Some(directory) => {
+                base = possible_paths(shell, &directory, home, None).into_iter().next()
+            }
             None => found.extend(possible_paths(shell, word, home, base.as_deref())),
         }
     }

@@ -416,9 +416,9 @@ fn for_path(path: &Path, roots: &[PathBuf]) -> Vec<String> {
     };
     let path = relative.unwrap_or(path);
     let mut globs: Vec<String> = shown(path).into_iter().collect();
-    let folder = path.parent().filter(|folder| folder.parent().is_some());
-    if let Some(folder) = folder.and_then(shown) {
-        globs.push(format!("{folder}/**"));
+    let directory = path.parent().filter(|directory| directory.parent().is_some());
+    if let Some(directory) = directory.and_then(shown) {
+        globs.push(format!("{directory}/**"));
     }
     globs
 }

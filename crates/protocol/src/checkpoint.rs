@@ -99,7 +99,7 @@ impl RevertedFiles {
     #[must_use]
     pub fn combine(self, mut folders: Self) -> Self {
         let whole = folders.restored.clone();
-        let alone = |path: &PathBuf| !whole.iter().any(|folder| path.starts_with(folder));
+        let alone = |path: &PathBuf| !whole.iter().any(|directory| path.starts_with(directory));
         folders.restored.extend(self.restored.into_iter().filter(|path| alone(path)));
         folders.unrestored.extend(self.unrestored.into_iter().filter(|(path, _)| alone(path)));
         folders.moved_away.extend(self.moved_away);

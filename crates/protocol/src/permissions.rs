@@ -97,8 +97,8 @@ impl Permissions {
             return Self::default();
         }
         let FilePermissions { read, write } = &granted.file_system;
-        let is_within = |path: &PathBuf, folders: &[PathBuf]| {
-            folders.iter().any(|folder| path.starts_with(folder))
+        let is_within = |path: &PathBuf, directories: &[PathBuf]| {
+            directories.iter().any(|directory| path.starts_with(directory))
         };
         let requested = &self.file_system;
         Self {

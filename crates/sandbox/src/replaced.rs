@@ -50,15 +50,15 @@ mod tests {
 
     #[test]
     fn each_path_is_returned_once() {
-        let folder = tempfile::tempdir().unwrap();
-        assert!(take_replaced(folder.path()).is_empty());
-        let report = open(folder.path()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        assert!(take_replaced(directory.path()).is_empty());
+        let report = open(directory.path()).unwrap();
         for path in ["/w/b", "/w/a\nc", "/w/b"] {
             add(&report, Path::new(path)).unwrap();
         }
-        assert_eq!(take_replaced(folder.path()), [Path::new("/w/a\nc"), Path::new("/w/b")]);
-        assert!(take_replaced(folder.path()).is_empty());
+        assert_eq!(take_replaced(directory.path()), [Path::new("/w/a\nc"), Path::new("/w/b")]);
+        assert!(take_replaced(directory.path()).is_empty());
         add(&report, Path::new("/w/d")).unwrap();
-        assert_eq!(take_replaced(folder.path()), [Path::new("/w/d")]);
+        assert_eq!(take_replaced(directory.path()), [Path::new("/w/d")]);
     }
 }

@@ -53,10 +53,10 @@ impl Support {
     /// Whether the file system of a directory supports the private overlays for package caches. An
     /// overlay file system, such as the root of most containers, does not.
     #[cfg(target_os = "linux")]
-    pub fn supports_overlays(folder: &Path) -> bool {
+    pub fn supports_overlays(directory: &Path) -> bool {
         // OVERLAYFS_SUPER_MAGIC of the kernel.
         const OVERLAY: u64 = 0x794c_7630;
-        let disk = folder.ancestors().find_map(|it| rustix::fs::statfs(it).ok());
+        let disk = directory.ancestors().find_map(|it| rustix::fs::statfs(it).ok());
         disk.is_none_or(|disk| u64::try_from(disk.f_type).is_ok_and(|kind| kind != OVERLAY))
     }
 

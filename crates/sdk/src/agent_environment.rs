@@ -117,8 +117,8 @@ fn servers(
     if servers.is_empty() {
         return (None, problems);
     }
-    let folders = Arc::clone(workspace);
-    let roots = Arc::new(move || folders.roots());
+    let directories = Arc::clone(workspace);
+    let roots = Arc::new(move || directories.roots());
     let mut options =
         mcp::servers_options(launch, servers, processes, roots, sandbox, checkpoint_manager);
     // An agent's own tools are always declared, never deferred.

@@ -43,9 +43,9 @@ const PROJECT: [(&str, &str); 17] = project_files![
 ///
 /// # Errors
 /// Returns an error if a file cannot be written.
-pub fn write_project(folder: &Path) -> io::Result<()> {
+pub fn write_project(directory: &Path) -> io::Result<()> {
     for (path, text) in PROJECT {
-        let target = folder.join(path);
+        let target = directory.join(path);
         if let Some(parent) = target.parent() {
             std::fs::create_dir_all(parent)?;
         }
@@ -74,11 +74,11 @@ mod tests {
     fn demo_project_is_complete() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/project");
         let mut files = 0;
-        let mut folders = vec![std::path::PathBuf::from(root)];
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(folder).expect("folder") {
+        let mut directories = vec![std::path::PathBuf::from(root)];
+        while let Some(folder) = directories.pop() {
+            for entry in std::fs::read_dir(folder).expect("directory") {
                 let path = entry.expect("entry").path();
-                if path.is_dir() { folders.push(path) } else { files += 1 }
+                if path.is_dir() { directories.push(path) } else { files += 1 }
             }
         }
         assert_eq!(files, super::PROJECT.len());

@@ -27,24 +27,25 @@ pub(crate) fn restored_directories(
     };
     let requested: Vec<PathBuf> = requested.iter().map(real).collect();
     let (mut directories_in_use, mut notices) = (Vec::new(), Vec::new());
-    for folder in directories(records).iter().filter(|folder| !requested.contains(folder)) {
+    for directory in directories(records).iter().filter(|directory| !requested.contains(directory))
+    {
         // Directories were recorded with links resolved. If the path is a link now, it is a
         // different directory, and an agent may have created the link.
-        let moved = std::fs::canonicalize(folder).is_ok_and(|now| now != *folder);
+        let moved = std::fs::canonicalize(directory).is_ok_and(|now| now != *directory);
         let restored = match moved {
             true => Err(failure(
                 FailureKind::Input,
-                format!("`{}` is now a link to another directory", folder.display()),
+                format!("`{}` is now a link to another directory", directory.display()),
             )),
-            false => launch.trust_manager().folder_to_add(&folder.display().to_string()),
+            false => launch.trust_manager().folder_to_add(&directory.display().to_string()),
         };
         match restored {
-            Ok(folder) => directories_in_use.push(folder),
+            Ok(directory) => directories_in_use.push(directory),
             Err(failure) => notices.push(format!(
                 "a directory of this session was not added: {}; `/directory add {}` adds it \
                  again",
                 failure.message,
-                folder.display()
+                directory.display()
             )),
         }
     }

@@ -69,8 +69,8 @@ pub(crate) fn open_servers(
         return (None, warnings);
     }
     warnings.extend(unreported_variables(launch, &found.servers));
-    let folders = Arc::clone(workspace);
-    let roots: Roots = Arc::new(move || folders.roots());
+    let directories = Arc::clone(workspace);
+    let roots: Roots = Arc::new(move || directories.roots());
     let options =
         servers_options(launch, found.servers, processes, roots, sandbox, checkpoint_manager);
     let server_context = confine::ServerContext {
@@ -250,7 +250,7 @@ impl McpManager<'_> {
             return Vec::new();
         }
         let files = [".gemini", ".parallax"]
-            .map(|folder| self.launch.options.directory.join(folder).join("settings.json"));
+            .map(|directory| self.launch.options.directory.join(directory).join("settings.json"));
         let of =
             |file: PathBuf| server_names(&file).into_iter().map(move |name| (name, file.clone()));
         files.into_iter().flat_map(of).collect()
@@ -311,9 +311,9 @@ fn start_standalone_servers(
     let mut warnings = found.warnings;
     warnings.extend(found.errors.iter().map(ToString::to_string));
     let processes = Processes::new(launch.config.dirs.parallax.join("tmp"));
-    let folder = &launch.options.directory;
-    let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
-    let roots: Roots = Arc::new(move || vec![folder.clone()]);
+    let directory = &launch.options.directory;
+    let directory = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.clone());
+    let roots: Roots = Arc::new(move || vec![directory.clone()]);
     let sandbox = sandbox::sandbox_options(launch, private);
     let servers = found.servers.clone();
     let options = servers_options(launch, servers, processes.clone(), roots, sandbox, &None);

@@ -18,19 +18,19 @@ use crate::session_config::{SessionConfig, failure, script_name};
 /// Opens the model of a session, with recording if requested.
 pub(crate) fn open(
     launch: &SessionConfig,
-    folder: &Path,
+    directory: &Path,
     session: &SessionId,
     tap: Option<&Arc<SessionTap>>,
 ) -> Result<Arc<dyn Model>, Failure> {
     let mut secrets = Vec::new();
-    let model = answers(launch, folder, session, tap, &mut secrets)?;
+    let model = answers(launch, directory, session, tap, &mut secrets)?;
     let (path, format) = match &launch.options.recording {
         None => return Ok(model),
         Some(Recording::Full(path)) => (path, RecordFormat::Full),
         Some(Recording::Reference(path)) => (path, RecordFormat::Reference),
     };
     let recorder = Recorder::new(model, path, format, secrets).map_err(input_failure)?;
-    Ok(Arc::new(recorder.with_directories(folder, &launch.config.dirs.user)))
+    Ok(Arc::new(recorder.with_directories(directory, &launch.config.dirs.user)))
 }
 
 fn input_failure(error: impl std::fmt::Display) -> Failure {
@@ -39,26 +39,26 @@ fn input_failure(error: impl std::fmt::Display) -> Failure {
 
 fn answers(
     launch: &SessionConfig,
-    folder: &Path,
+    directory: &Path,
     session: &SessionId,
     tap: Option<&Arc<SessionTap>>,
     secrets: &mut Vec<Secret>,
 ) -> Result<Arc<dyn Model>, Failure> {
     let script = |path: &Path, mode| -> Result<Arc<dyn Model>, Failure> {
         let script = ScriptedModel::from_file(path, mode).map_err(input_failure)?;
-        Ok(Arc::new(script.with_cwd(folder.to_owned())))
+        Ok(Arc::new(script.with_cwd(directory.to_owned())))
     };
     let embedded = |name: &str, text: &str| -> Result<Arc<dyn Model>, Failure> {
         let script =
             ScriptedModel::from_text(name, text, ScriptMode::Embedded).map_err(input_failure)?;
-        Ok(Arc::new(script.with_cwd(folder.to_owned())))
+        Ok(Arc::new(script.with_cwd(directory.to_owned())))
     };
     match &launch.options.answers {
         ResponseSource::Fake(path) => script(path, ScriptMode::Strict),
         ResponseSource::FakeNonStrict(path) => script(path, ScriptMode::NonStrict),
         ResponseSource::Replay { file, strict } => {
             let replay = ReplayModel::from_file(file, *strict).map_err(input_failure)?;
-            Ok(Arc::new(replay.with_directories(folder, &launch.config.dirs.user)))
+            Ok(Arc::new(replay.with_directories(directory, &launch.config.dirs.user)))
         }
         ResponseSource::Embedded { name, text } => embedded(name, text),
         ResponseSource::Service => {

@@ -45,8 +45,8 @@ impl OpenSession {
 }
 
 /// Returns the Markdown file of the directory that was changed last.
-fn newest(folder: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(folder).ok()?.flatten();
+fn newest(directory: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(directory).ok()?.flatten();
     let plans = entries.filter_map(|entry| {
         let metadata = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
         let path = entry.path();

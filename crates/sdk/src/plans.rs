@@ -25,19 +25,19 @@ pub(crate) fn configured_folder(launch: &SessionConfig) -> Result<Option<PathBuf
     };
     let Some(set) = own.or_else(of_extension) else { return Ok(None) };
     let root = &launch.options.directory;
-    let folder = real_path(&lexical(root, &launch.config.expand_home(Path::new(set.trim()))));
-    match (folder, real_path(root)) {
+    let directory = real_path(&lexical(root, &launch.config.expand_home(Path::new(set.trim()))));
+    match (directory, real_path(root)) {
         // Otherwise plan mode could change the project's files, or write instructions that
         // agents follow.
-        (Some(folder), Some(root)) if folder == root => Err(format!(
+        (Some(directory), Some(root)) if directory == root => Err(format!(
             "`{key}` cannot be the project itself (`{set}`): plans are saved in the session \
              directory"
         )),
-        (Some(folder), Some(root)) if !may_hold_plans(&folder, &root) => Err(format!(
+        (Some(directory), Some(root)) if !may_hold_plans(&directory, &root) => Err(format!(
             "`{key}` cannot be `{set}`, where files configure programs or agents: plans are \
              saved in the session directory"
         )),
-        (Some(folder), Some(root)) if folder.starts_with(&root) => Ok(Some(folder)),
+        (Some(directory), Some(root)) if directory.starts_with(&root) => Ok(Some(directory)),
         _ => Err(format!(
             "`{key}` is outside the project (`{set}`): plans are saved in the session \
              directory"
@@ -80,8 +80,8 @@ pub(crate) fn approved_plan_mode(launch: &SessionConfig) -> ApprovalMode {
 
 /// Returns whether a directory of the project may hold plans. Directories whose files control
 /// programs or agents may not, except `plans` in Parallax's own.
-fn may_hold_plans(folder: &Path, root: &Path) -> bool {
-    let Ok(below) = folder.strip_prefix(root) else { return true };
+fn may_hold_plans(directory: &Path, root: &Path) -> bool {
+    let Ok(below) = directory.strip_prefix(root) else { return true };
     let names = folded_names(below);
     let is_obeyed = |name: &String| {
         matches!(name.as_str(), ".git" | "node_modules") || is_secret_environment(name)

@@ -83,8 +83,8 @@ impl SessionInfo<'_> {
     /// empty if there is none. Blocking.
     pub fn keybindings(&self) -> String {
         let dirs = &self.launch.config.dirs;
-        let read = |folder: &Path| {
-            let path = folder.join("keybindings.json");
+        let read = |directory: &Path| {
+            let path = directory.join("keybindings.json");
             let small =
                 std::fs::metadata(&path).is_ok_and(|metadata| metadata.len() <= MAX_KEYS_BYTES);
             small.then(|| std::fs::read_to_string(path).ok()).flatten()

@@ -305,8 +305,8 @@ pub(crate) fn disabled_sections(launch: &SessionConfig) -> HashSet<String> {
 }
 
 /// Returns whether the directory is in a Git repository.
-pub(crate) fn in_git(folder: &Path) -> bool {
-    folder.ancestors().any(|folder| folder.join(".git").exists())
+pub(crate) fn in_git(directory: &Path) -> bool {
+    directory.ancestors().any(|directory| directory.join(".git").exists())
 }
 
 #[cfg(test)]
@@ -377,9 +377,9 @@ mod tests {
 
     #[test]
     fn exported_system_prompt_expands_its_lists_when_used() {
-        let folder = tempfile::tempdir().expect("folder");
+        let directory = tempfile::tempdir().expect("directory");
         let mut material = material();
-        let path = folder.path().join("system.md");
+        let path = directory.path().join("system.md");
         material.files.write_to = Some(path.clone());
         write_built_in(&material, ApprovalMode::Default, &declared()).expect("written");
         let text = std::fs::read_to_string(&path).expect("text");

@@ -143,10 +143,10 @@ impl Toolbox {
         let clearing = tokio::task::spawn_blocking(move || {
             let replaced = leftovers.first().and_then(|temporary| replaced_files(temporary));
             let end = Instant::now() + CLEARING_TIME;
-            leftovers.iter().for_each(|folder| clear_until(folder, end, &home));
+            leftovers.iter().for_each(|directory| clear_until(directory, end, &home));
             // Also remove the session's directory if it is empty.
-            if let Some(folder) = leftovers.first().and_then(|folder| folder.parent()) {
-                let _ = std::fs::remove_dir(folder);
+            if let Some(directory) = leftovers.first().and_then(|directory| directory.parent()) {
+                let _ = std::fs::remove_dir(directory);
             }
             replaced
         });
@@ -182,29 +182,29 @@ fn ending_notice(commands: &[String]) -> Option<String> {
 
 /// Removes a directory of commands, including subdirectories without permissions, which commands
 /// and overlays create. Links are not followed.
-pub(crate) fn clear(folder: &Path) {
-    if let Err(error) = remove_tree(folder)
-        && folder.is_dir()
+pub(crate) fn clear(directory: &Path) {
+    if let Err(error) = remove_tree(directory)
+        && directory.is_dir()
     {
-        warn(&error, folder);
+        warn(&error, directory);
     }
 }
 
 /// Like [`clear`], but moves to the trash what takes longer to remove.
-fn clear_until(folder: &Path, end: Instant, home: &Path) {
-    match remove_tree_until(folder, end) {
+fn clear_until(directory: &Path, end: Instant, home: &Path) {
+    match remove_tree_until(directory, end) {
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-            if let Err(error) = parallax_store::discard_directory(home, folder) {
-                warn(&error, folder);
+            if let Err(error) = parallax_store::discard_directory(home, directory) {
+                warn(&error, directory);
             }
         }
-        Err(error) if folder.is_dir() => warn(&error, folder),
+        Err(error) if directory.is_dir() => warn(&error, directory),
         _ => {}
     }
 }
 
-fn warn(error: &io::Error, folder: &Path) {
-    tracing::info!(%error, folder = %folder.display(), "failed to remove a directory of commands");
+fn warn(error: &io::Error, directory: &Path) {
+    tracing::info!(%error, directory = %directory.display(), "failed to remove a directory of commands");
 }
 
 fn main_model(main: &Arc<RwLock<String>>, model: Arc<dyn Model>) -> MainModel {

@@ -68,8 +68,8 @@ pub fn remove_session_files(dirs: &SessionDirs, directory: &Path, id: &SessionId
         }
         // The directory may not exist.
         let _ = parallax_files::remove_tree(artifacts.root());
-        for folder in artifacts.root().ancestors().skip(1).take(2) {
-            let _ = std::fs::remove_dir(folder);
+        for directory in artifacts.root().ancestors().skip(1).take(2) {
+            let _ = std::fs::remove_dir(directory);
         }
     }
 }

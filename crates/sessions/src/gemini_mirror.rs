@@ -71,16 +71,16 @@ pub fn mirror(
         return journal;
     }
     let dirs = sessions.dirs();
-    let folder = parallax_store::gemini_folder(&dirs, sessions.directory);
+    let directory = parallax_store::gemini_folder(&dirs, sessions.directory);
     let problem = match dirs.keys.is_enabled() {
         true => {
             Some(format!("`{SETTING}` is off: sessions are encrypted, and a mirror would not be"))
         }
-        false => parallax_store::claim_gemini_folder(&folder, sessions.directory)
+        false => parallax_store::claim_gemini_folder(&directory, sessions.directory)
             .err()
-            .map(|error| write_problem(&format!("`{}`: {error}", folder.display()))),
+            .map(|error| write_problem(&format!("`{}`: {error}", directory.display()))),
     };
-    let chats = TranscriptTarget::Chats(folder.join("chats"));
+    let chats = TranscriptTarget::Chats(directory.join("chats"));
     let mirror = problem.is_none().then(|| TranscriptConverter::new(path, dirs.keys, chats));
     Arc::new(MirroredJournal {
         journal,

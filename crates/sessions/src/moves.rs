@@ -192,16 +192,16 @@ impl SessionLibrary<'_> {
                     continue;
                 }
             };
-            let folder = out.join(project_name(&mut names, &entry.project));
+            let directory = out.join(project_name(&mut names, &entry.project));
             let file = match form {
-                ExportFormat::GeminiJson => folder.join("chats").join(record_name(&head)),
-                form => folder.join(format!("{}.{}", entry.id, form.extension())),
+                ExportFormat::GeminiJson => directory.join("chats").join(record_name(&head)),
+                form => directory.join(format!("{}.{}", entry.id, form.extension())),
             };
             let prepared = match form {
                 ExportFormat::GeminiJson => {
-                    parallax_store::claim_gemini_folder(&folder, Path::new(&entry.project))
+                    parallax_store::claim_gemini_folder(&directory, Path::new(&entry.project))
                 }
-                _ => parallax_store::create_private_dir(&folder),
+                _ => parallax_store::create_private_dir(&directory),
             };
             let written = prepared.and_then(|()| std::fs::write(&file, text));
             match written {
@@ -317,10 +317,10 @@ impl SessionLibrary<'_> {
 
     /// Returns the target directory of a move, which must exist.
     fn target(&self, typed: &Path) -> Result<PathBuf, Failure> {
-        let folder = self.folder(typed);
-        match folder.is_dir() {
-            true => Ok(folder),
-            false => Err(input_failure(format!("directory `{}` not found", folder.display()))),
+        let directory = self.folder(typed);
+        match directory.is_dir() {
+            true => Ok(directory),
+            false => Err(input_failure(format!("directory `{}` not found", directory.display()))),
         }
     }
 

@@ -81,9 +81,9 @@ impl SessionLibrary<'_> {
         }
         let own = dirs.sessions(self.directory);
         let mut collected = CleanupResult::default();
-        for folder in parallax_store::session_folders(&dirs) {
-            if let Some(rule) = if folder == own { &rule } else { &elsewhere } {
-                for session in parallax_store::outdated(&folder, rule, None, &dirs.keys) {
+        for directory in parallax_store::session_folders(&dirs) {
+            if let Some(rule) = if directory == own { &rule } else { &elsewhere } {
+                for session in parallax_store::outdated(&directory, rule, None, &dirs.keys) {
                     let result =
                         if dry { Ok(()) } else { parallax_store::discard(&dirs, &session) };
                     match result {

@@ -190,8 +190,8 @@ mod tests {
 
     #[test]
     fn transcript_entries_are_written_once_and_updated_with_results() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (journal, path) = (folder.path().join("j"), folder.path().join("a/t"));
+        let directory = tempfile::tempdir().expect("a directory");
+        let (journal, path) = (directory.path().join("j"), directory.path().join("a/t"));
         let transcript = TranscriptFile::new(journal.clone(), Keys::default(), Some(path.clone()));
         let update = || {
             let converter = transcript.converter.clone().expect("it is made");

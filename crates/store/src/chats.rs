@@ -88,7 +88,7 @@ pub fn saved_chats(dirs: &SessionDirs, project: &Path) -> Vec<SavedChat> {
     let mut chats: Vec<SavedChat> = Vec::new();
     let ours =
         files(&folder(dirs, project)).into_iter().map(|path| (path, SessionOrigin::Parallax));
-    let theirs = gemini_folders(dirs, project).into_iter().flat_map(|folder| files(&folder));
+    let theirs = gemini_folders(dirs, project).into_iter().flat_map(|directory| files(&directory));
     for (path, origin) in ours.chain(theirs.map(|path| (path, SessionOrigin::GeminiCli))) {
         let Some(tag) = tag_of(&path, origin) else { continue };
         let Some(saved) = modified_time(&path) else { continue };
@@ -132,15 +132,15 @@ pub fn save_chat(
     if session.contents.is_empty() {
         return Err(ChatError::Empty);
     }
-    let folder = folder(dirs, project);
-    let path = folder.join(format!("{name}.jsonl"));
+    let directory = folder(dirs, project);
+    let path = directory.join(format!("{name}.jsonl"));
     if !replace && path.exists() {
         return Err(ChatError::Exists { tag: tag.to_owned() });
     }
     let failed = |reason: String| ChatError::Io { path: path.clone(), reason };
-    create_private_dir(&folder).map_err(|error| failed(error.to_string()))?;
+    create_private_dir(&directory).map_err(|error| failed(error.to_string()))?;
     // Write to a temporary file, so that a crash leaves the old file intact.
-    let new = folder.join(format!(".{name}.{}", std::process::id()));
+    let new = directory.join(format!(".{name}.{}", std::process::id()));
     let _ = fs::remove_file(&new);
     let journal = Journal::create(&new, session.head.clone()).with_keys(&dirs.keys);
     let written = journal.append_all(session).and_then(|()| journal.sync());

@@ -124,10 +124,15 @@ pub struct CheckpointOptions {
 impl CheckpointOptions {
     /// Returns options with the default limits: 1 GiB in total, 20 MiB per file, 200 MiB and three
     /// seconds per command.
-    pub fn new(folder: PathBuf, project: String, session: SessionId, roots: Vec<PathBuf>) -> Self {
+    pub fn new(
+        directory: PathBuf,
+        project: String,
+        session: SessionId,
+        roots: Vec<PathBuf>,
+    ) -> Self {
         const MEBIBYTE: u64 = 1024 * 1024;
         Self {
-            folder,
+            folder: directory,
             project,
             session,
             roots,
@@ -276,9 +281,9 @@ impl Checkpoints {
     }
 
     /// Adds a workspace directory.
-    pub fn add_root(&self, folder: PathBuf) {
+    pub fn add_root(&self, directory: PathBuf) {
         let mut locked_roots = lock(&self.roots);
-        locked_roots.requested.push(folder);
+        locked_roots.requested.push(directory);
         locked_roots.resolved = None;
     }
 

@@ -42,8 +42,8 @@ struct GeminiLogEntry {
 /// be read count as empty.
 pub fn input_history(dirs: &SessionDirs, project: &Path, limit: usize) -> Vec<String> {
     let mut inputs = read_own(&log(dirs, project)).unwrap_or_default();
-    for folder in gemini_folders(dirs, project) {
-        inputs.extend(read_gemini(&folder.join("logs.json")).unwrap_or_default());
+    for directory in gemini_folders(dirs, project) {
+        inputs.extend(read_gemini(&directory.join("logs.json")).unwrap_or_default());
     }
     inputs.sort_by_key(|(time, _)| *time);
     let mut texts: Vec<String> = inputs.into_iter().map(|(_, text)| text).collect();
@@ -97,7 +97,7 @@ pub fn forget_inputs(dirs: &SessionDirs, project: &Path, texts: &[String]) -> io
 /// Gemini CLI have no time and come first.
 pub fn shell_history(dirs: &SessionDirs, project: &Path, limit: usize) -> Vec<String> {
     let theirs = crate::session_files::gemini_folders(dirs, project).into_iter();
-    let theirs = theirs.filter_map(|folder| tail(&folder.join("shell_history")).ok());
+    let theirs = theirs.filter_map(|directory| tail(&directory.join("shell_history")).ok());
     let mut lines: Vec<String> = theirs.flat_map(|text| join_continued_lines(&text)).collect();
     let ours = read_own(&shell_log(dirs, project)).unwrap_or_default();
     lines.extend(ours.into_iter().map(|(_, line)| line));
@@ -236,8 +236,8 @@ mod tests {
 
     #[test]
     fn truncated_input_line_drops_only_itself() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("inputs/p.jsonl");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("inputs/p.jsonl");
         append(&path, "one").expect("kept");
         let mut file = OpenOptions::new().append(true).open(&path).expect("the log");
         file.write_all(b"{\"time\":\"2026").expect("torn");
@@ -249,10 +249,10 @@ mod tests {
 
     #[test]
     fn gemini_cli_shell_history_is_oldest() {
-        let home = tempfile::tempdir().expect("a folder");
+        let home = tempfile::tempdir().expect("a directory");
         let dirs = SessionDirs::new(home.path().join("p"), home.path().join("g"));
         let theirs = dirs.gemini.join("tmp/slug");
-        fs::create_dir_all(&theirs).expect("a folder");
+        fs::create_dir_all(&theirs).expect("a directory");
         let project = home.path().display().to_string();
         fs::write(theirs.join(".project_root"), project).expect("owner");
         fs::write(theirs.join("shell_history"), "ls\nfor i in 1; do\\\n echo\\\ndone\n\npwd\n")
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn deleting_an_input_keeps_the_others() {
-        let home = tempfile::tempdir().expect("a folder");
+        let home = tempfile::tempdir().expect("a directory");
         let dirs = SessionDirs::new(home.path().join("p"), home.path().join("g"));
         for text in ["one", "two", "one", "three"] {
             remember_input(&dirs, home.path(), text).expect("kept");
@@ -276,8 +276,8 @@ mod tests {
 
     #[test]
     fn lines_added_during_truncation_are_kept() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("p.jsonl");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("p.jsonl");
         let old =
             format!("{{\"time\":\"2026-01-01T00:00:00Z\",\"text\":\"{}\"}}\n", "x".repeat(1000));
         let count = usize::try_from(MAX_BYTES).expect("a size") / old.len() + 1;

@@ -357,8 +357,8 @@ impl Store for Journal {
         if inner.new_entry {
             #[cfg(unix)]
             if let Some(parent) = self.path.parent() {
-                let folder = File::open(parent).and_then(|folder| folder.sync_all());
-                folder.map_err(|error| self.error("sync the directory of", &error))?;
+                let directory = File::open(parent).and_then(|directory| directory.sync_all());
+                directory.map_err(|error| self.error("sync the directory of", &error))?;
             }
             inner.new_entry = false;
         }

@@ -210,7 +210,8 @@ pub(crate) fn read_entry(file: &SessionFile, keys: &Keys) -> Option<SessionEntry
 /// Returns the directories of the user's private notes on a project, oldest program first. They may
 /// not exist. Blocking.
 pub fn memory_directories(dirs: &SessionDirs, project: &Path) -> Vec<PathBuf> {
-    let theirs = gemini_folders(dirs, project).into_iter().map(|folder| folder.join("memory"));
+    let theirs =
+        gemini_folders(dirs, project).into_iter().map(|directory| directory.join("memory"));
     theirs.chain([dirs.notes(project)]).collect()
 }
 

@@ -70,16 +70,16 @@ pub fn move_session(
     if matches!(old.try_lock(), Err(TryLockError::WouldBlock)) {
         return Err(MoveError::InUse { id: entry.id.clone() });
     }
-    let folder = dirs.sessions(to);
+    let directory = dirs.sessions(to);
     let name = entry.path.file_name().unwrap_or_default();
-    let new = folder.join(name);
+    let new = directory.join(name);
     if new == entry.path {
         return Ok(new);
     }
     if new.exists() {
         return Err(MoveError::AlreadyExists { id: entry.id.clone() });
     }
-    create_private_dir(&folder).map_err(|source| failed(&folder, source))?;
+    create_private_dir(&directory).map_err(|source| failed(&directory, source))?;
     let temporary = temporary_path(&new);
     let written = rewrite(&mut old, &entry.path, &temporary, to, &dirs.keys)
         .and_then(|()| fs::rename(&temporary, &new))

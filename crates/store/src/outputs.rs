@@ -14,12 +14,12 @@ use crate::private_files::create_private_dir;
 ///
 /// # Errors
 /// Returns an error if the directory or the file cannot be written.
-pub fn save_output(folder: &Path, tool: &str, text: &str) -> io::Result<PathBuf> {
-    create_private_dir(folder)?;
+pub fn save_output(directory: &Path, tool: &str, text: &str) -> io::Result<PathBuf> {
+    create_private_dir(directory)?;
     let tool: String =
         tool.chars().filter(|char| char.is_ascii_alphanumeric() || *char == '_').take(64).collect();
     let hash = path_hash(Path::new(text));
-    let path = folder.join(format!("{tool}_{}.txt", hash.get(..16).unwrap_or(&hash)));
+    let path = directory.join(format!("{tool}_{}.txt", hash.get(..16).unwrap_or(&hash)));
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -39,28 +39,28 @@ pub fn save_output(folder: &Path, tool: &str, text: &str) -> io::Result<PathBuf>
 /// File name extension of an encrypted output.
 const ENCRYPTED: &str = "encrypted";
 
-/// Stores an output of an encrypted session: in plain text in `folder`, which is in memory, and
+/// Stores an output of an encrypted session: in plain text in `directory`, which is in memory, and
 /// encrypted in `kept`, from where [`restore_outputs`] restores it. Returns the plain text path.
 /// Blocking.
 ///
 /// # Errors
 /// Returns an error if it cannot be written or encrypted.
 pub fn save_output_encrypted(
-    folder: &Path,
+    directory: &Path,
     stored: &Path,
     keys: &Keys,
     tool: &str,
     text: &str,
 ) -> io::Result<PathBuf> {
-    let path = save_output(folder, tool, text)?;
+    let path = save_output(directory, tool, text)?;
     encrypt(&path, text.as_bytes(), stored, keys)?;
     Ok(path)
 }
 
 /// Stores encrypted copies of other files that tools wrote to an output directory; see
 /// [`save_output_encrypted`]. Files that cannot be read or written are skipped. Blocking.
-pub fn encrypt_outputs(folder: &Path, encrypted: &Path, keys: &Keys) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+pub fn encrypt_outputs(directory: &Path, encrypted: &Path, keys: &Keys) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = format!("{}.{ENCRYPTED}", entry.file_name().to_string_lossy());
         let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
         if is_file && !encrypted.join(name).exists() {
@@ -90,22 +90,22 @@ fn encrypt(path: &Path, text: &[u8], encrypted: &Path, keys: &Keys) -> io::Resul
 
 /// Restores the outputs of an encrypted session to memory. Outputs that cannot be decrypted stay
 /// where they are. Blocking.
-pub fn restore_outputs(encrypted: &Path, folder: &Path, keys: &Keys) {
+pub fn restore_outputs(encrypted: &Path, directory: &Path, keys: &Keys) {
     for entry in std::fs::read_dir(encrypted).into_iter().flatten().flatten() {
         let path = entry.path();
         let name = path.file_stem().unwrap_or_default().to_owned();
         if path.extension().is_none_or(|extension| extension != ENCRYPTED)
-            || folder.join(&name).exists()
+            || directory.join(&name).exists()
         {
             continue;
         }
         let restored = read_output(&path, keys).map(|text| {
-            create_private_dir(folder)?;
+            create_private_dir(directory)?;
             let mut options = OpenOptions::new();
             options.write(true).create_new(true);
             #[cfg(unix)]
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-            options.open(folder.join(&name))?.write_all(&text)
+            options.open(directory.join(&name))?.write_all(&text)
         });
         // If this fails, the model is notified that the file does not exist.
         let _ = restored;
@@ -131,15 +131,15 @@ pub fn trim_outputs(dirs: &SessionDirs, limit: u64, spared: &Path) -> u64 {
     let mut total = 0;
     for project in folders(&dirs.parallax.join("tmp")) {
         for session in folders(&project) {
-            let folder = session.join(OUTPUTS);
-            for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let directory = session.join(OUTPUTS);
+            for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
                 // For a symbolic link, only the link itself counts and would be removed.
                 let Ok(metadata) = entry.path().symlink_metadata() else { continue };
                 if !metadata.is_file() {
                     continue;
                 }
                 total += metadata.len();
-                if folder != spared {
+                if directory != spared {
                     retained.push((metadata.modified().ok(), metadata.len(), entry.path()));
                 }
             }
@@ -163,8 +163,8 @@ pub fn trim_outputs(dirs: &SessionDirs, limit: u64, spared: &Path) -> u64 {
 
 fn folders(path: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    folders.map(|entry| entry.path()).collect()
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    directories.map(|entry| entry.path()).collect()
 }
 
 #[cfg(test)]
@@ -173,11 +173,11 @@ mod tests {
 
     #[test]
     fn oldest_outputs_are_deleted_over_the_limit() {
-        let home = tempfile::tempdir().expect("folder");
+        let home = tempfile::tempdir().expect("directory");
         let dirs = SessionDirs::new(home.path(), home.path().join("g"));
-        let folder = |session: &str| home.path().join("tmp/p").join(session).join(OUTPUTS);
+        let directory = |session: &str| home.path().join("tmp/p").join(session).join(OUTPUTS);
         let keep = |session: &str, text: &str, age: u64| {
-            let path = save_output(&folder(session), "x", text).expect("kept");
+            let path = save_output(&directory(session), "x", text).expect("kept");
             let time = std::time::SystemTime::now() - std::time::Duration::from_secs(age);
             let file = std::fs::File::options().write(true).open(&path).expect("file");
             file.set_modified(time).expect("time");
@@ -185,17 +185,17 @@ mod tests {
         };
         let (old, middle) = (keep("a", &"o".repeat(100), 300), keep("b", &"m".repeat(100), 200));
         let running = keep("c", &"r".repeat(100), 400);
-        assert_eq!(trim_outputs(&dirs, 300, &folder("c")), 0);
-        assert_eq!(trim_outputs(&dirs, 200, &folder("c")), 100);
+        assert_eq!(trim_outputs(&dirs, 300, &directory("c")), 0);
+        assert_eq!(trim_outputs(&dirs, 200, &directory("c")), 100);
         assert!(!old.exists() && middle.exists() && running.exists());
-        assert_eq!(trim_outputs(&dirs, 0, &folder("c")), 100);
+        assert_eq!(trim_outputs(&dirs, 0, &directory("c")), 100);
         assert!(!middle.exists() && running.exists());
     }
 
     #[test]
     fn output_is_saved_once_with_private_permissions() {
-        let folder = tempfile::tempdir().expect("folder");
-        let outputs = folder.path().join("tool-outputs");
+        let directory = tempfile::tempdir().expect("directory");
+        let outputs = directory.path().join("tool-outputs");
         let one = save_output(&outputs, "../run shell", "all of it").expect("kept");
         assert_eq!(save_output(&outputs, "../run shell", "all of it").expect("kept"), one);
         assert_eq!(one.parent(), Some(outputs.as_path()));

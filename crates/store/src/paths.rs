@@ -97,7 +97,7 @@ impl SessionDirs {
     /// because commands need one.
     #[must_use]
     pub fn with_fallback_place(mut self, directory: &Path) -> Self {
-        let existing_parent = self.parallax.ancestors().find(|folder| folder.exists());
+        let existing_parent = self.parallax.ancestors().find(|directory| directory.exists());
         if existing_parent.is_some_and(|existing| !is_writable(existing))
             && let Some(folder) = self.own_directory(directory)
         {
@@ -115,10 +115,10 @@ impl SessionDirs {
         if self.is_temporary_at_home() {
             return Ok(());
         }
-        let folder = &self.temporary;
-        match fs::create_dir(folder).and_then(|()| set_mode(folder, 0o700)) {
+        let directory = &self.temporary;
+        match fs::create_dir(directory).and_then(|()| set_mode(directory, 0o700)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            _ if is_owned(folder) => Ok(()),
+            _ if is_owned(directory) => Ok(()),
             _ => Err(io::Error::other("it belongs to another user or is accessible by others")),
         }
     }
@@ -136,9 +136,9 @@ impl SessionDirs {
 
 /// Whether a directory belongs to the current user and is not accessible to others.
 #[cfg(unix)]
-fn is_owned(folder: &Path) -> bool {
+fn is_owned(directory: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    fs::symlink_metadata(folder).is_ok_and(|metadata| {
+    fs::symlink_metadata(directory).is_ok_and(|metadata| {
         let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
         metadata.is_dir() && is_ours && metadata.mode() & 0o077 == 0
     })
@@ -151,9 +151,9 @@ fn is_owned(_: &Path) -> bool {
 
 /// Whether a directory is on an in-memory file system.
 #[cfg(target_os = "linux")]
-fn is_in_memory(folder: &Path) -> bool {
+fn is_in_memory(directory: &Path) -> bool {
     const TMPFS: i64 = 0x0102_1994;
-    rustix::fs::statfs(folder).is_ok_and(|statistics| statistics.f_type == TMPFS)
+    rustix::fs::statfs(directory).is_ok_and(|statistics| statistics.f_type == TMPFS)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -162,8 +162,8 @@ fn is_in_memory(_: &Path) -> bool {
 }
 
 #[cfg(unix)]
-fn is_writable(folder: &Path) -> bool {
-    rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok()
+fn is_writable(directory: &Path) -> bool {
+    rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
 #[cfg(not(unix))]
@@ -172,25 +172,25 @@ fn is_writable(_: &Path) -> bool {
 }
 
 /// Whether a directory, or its nearest existing ancestor, is writable.
-fn may_be_written(folder: &Path) -> bool {
-    let existing_parent = folder.ancestors().find(|folder| folder.exists());
+fn may_be_written(directory: &Path) -> bool {
+    let existing_parent = directory.ancestors().find(|directory| directory.exists());
     existing_parent.is_some_and(is_writable) || cfg!(not(unix))
 }
 
 /// Whether the path is free or a directory of the current user, so that no other user can read or
 /// change what is written.
 #[cfg(unix)]
-fn is_free_or_owned(folder: &Path) -> bool {
+fn is_free_or_owned(directory: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    match fs::symlink_metadata(folder) {
+    match fs::symlink_metadata(directory) {
         Ok(found) => found.is_dir() && found.uid() == rustix::process::geteuid().as_raw(),
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }
 
 #[cfg(not(unix))]
-fn is_free_or_owned(folder: &Path) -> bool {
-    !folder.exists()
+fn is_free_or_owned(directory: &Path) -> bool {
+    !directory.exists()
 }
 
 fn file_name(session: &SessionId) -> &str {
@@ -282,7 +282,7 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn directory_created_by_another_user_is_rejected() {
-        let directory = tempfile::tempdir().expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
         let dirs = SessionDirs::new("/p", "/g");
         let folder = dirs.own_directory(directory.path()).expect("free");
         assert!(!folder.exists(), "who only looks leaves nothing");

@@ -85,7 +85,7 @@ pub fn session_folders(dirs: &SessionDirs) -> Vec<PathBuf> {
 /// Returns the sessions of a directory ([`session_folders`]) that should be removed, oldest first.
 /// Excludes sessions in use and the given session.
 pub fn outdated(
-    folder: &Path,
+    directory: &Path,
     rule: &Retention,
     current: Option<&SessionId>,
     keys: &Keys,
@@ -93,7 +93,7 @@ pub fn outdated(
     let now = SystemTime::now();
     let mut retained = Vec::new();
     let mut found = Vec::new();
-    for path in files(folder) {
+    for path in files(directory) {
         if path.extension().is_none_or(|extension| extension != "jsonl") {
             continue;
         }
@@ -219,11 +219,11 @@ pub fn remove_stray_outputs(dirs: &SessionDirs, age: Duration) -> usize {
 /// Whether the cleanup of a project is due; if so, the next one is due a day later. Never due for a
 /// project without sessions.
 pub fn is_due(dirs: &SessionDirs, project: &Path) -> bool {
-    let folder = dirs.sessions(project);
-    if !folder.is_dir() {
+    let directory = dirs.sessions(project);
+    if !directory.is_dir() {
         return false;
     }
-    let stamp = folder.join(".cleaned");
+    let stamp = directory.join(".cleaned");
     let last = fs::metadata(&stamp).and_then(|metadata| metadata.modified());
     let age = last.map(|then| SystemTime::now().duration_since(then).unwrap_or_default());
     if age.is_ok_and(|age| age < INTERVAL) {

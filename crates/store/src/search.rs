@@ -135,12 +135,12 @@ impl SearchIndex {
     /// # Errors
     /// Returns an error if an I/O operation fails.
     pub fn open(dirs: &SessionDirs) -> Result<Self, SearchError> {
-        let folder = dirs.parallax.join("index");
-        let path = folder.join("sessions.sqlite");
+        let directory = dirs.parallax.join("index");
+        let path = directory.join("sessions.sqlite");
         let failed = |source| SearchError::Io { path: path.clone(), source };
-        create_private_dir(&folder).map_err(failed)?;
+        create_private_dir(&directory).map_err(failed)?;
         // Lock, so that no process removes an index that another process just created.
-        let turn = private(&folder.join("lock")).map_err(failed)?;
+        let turn = private(&directory.join("lock")).map_err(failed)?;
         wait(TIMEOUT, || turn.try_lock()).map_err(failed)?;
         let opened = match connect(&path) {
             Err(error) if is_unusable(&error) => {
@@ -211,11 +211,11 @@ impl SearchIndex {
 
     /// Removes a damaged index; a new one is created when it is next opened.
     pub fn delete_index(dirs: &SessionDirs) {
-        let folder = dirs.parallax.join("index");
-        let Ok(turn) = private(&folder.join("lock")) else { return };
+        let directory = dirs.parallax.join("index");
+        let Ok(turn) = private(&directory.join("lock")) else { return };
         if wait(TIMEOUT, || turn.try_lock()).is_ok() {
             // A failure to remove it is reported when it is next opened.
-            let _ = remove(&folder.join("sessions.sqlite"));
+            let _ = remove(&directory.join("sessions.sqlite"));
         }
     }
 

@@ -180,16 +180,16 @@ pub fn delete(
         return Err(DeleteError::InUse { id: entry.id.clone() });
     }
     let own = dirs.artifacts(project, &id).root().to_owned();
-    for folder in artifacts.iter().chain([&own]) {
+    for directory in artifacts.iter().chain([&own]) {
         // Remove a symbolic link itself, never its target.
-        let removed = match fs::symlink_metadata(folder) {
-            Ok(metadata) if metadata.is_dir() => remove_tree(folder),
-            Ok(_) => fs::remove_file(folder),
+        let removed = match fs::symlink_metadata(directory) {
+            Ok(metadata) if metadata.is_dir() => remove_tree(directory),
+            Ok(_) => fs::remove_file(directory),
             Err(error) => Err(error),
         };
         match removed {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(failed(folder, error));
+                return Err(failed(directory, error));
             }
             _ => {}
         }

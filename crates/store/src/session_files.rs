@@ -69,8 +69,8 @@ fn inode(_: &fs::Metadata) -> u64 {
 /// Returns the files of one project.
 pub(crate) fn project_files(dirs: &SessionDirs, project: &Path) -> Vec<SessionFile> {
     let mut found = journals(&dirs.sessions(project));
-    for folder in gemini_folders(dirs, project) {
-        found.extend(chats(&folder, Some(project)));
+    for directory in gemini_folders(dirs, project) {
+        found.extend(chats(&directory, Some(project)));
     }
     found.extend(parallax_cli(dirs));
     found
@@ -90,8 +90,8 @@ pub(crate) fn session_files(
     }
     let mut found = vec![SessionFile { path, origin: SessionOrigin::Parallax, project: None }];
     let beginning: String = id.as_str().chars().take(GEMINI_ID).collect();
-    for folder in gemini_folders(dirs, project) {
-        let mut records = chats(&folder, Some(project));
+    for directory in gemini_folders(dirs, project) {
+        let mut records = chats(&directory, Some(project));
         records.retain(|file| {
             file.path.file_name().is_some_and(|name| name.to_string_lossy().contains(&beginning))
         });
@@ -103,8 +103,8 @@ pub(crate) fn session_files(
 /// Returns the files of all projects.
 pub(crate) fn all_files(dirs: &SessionDirs) -> Vec<SessionFile> {
     let mut found = Vec::new();
-    for folder in folders(&dirs.parallax.join("sessions")) {
-        found.extend(journals(&folder));
+    for directory in folders(&dirs.parallax.join("sessions")) {
+        found.extend(journals(&directory));
     }
     let registry = registry(dirs);
     let mut by_name: HashMap<String, PathBuf> = HashMap::new();
@@ -112,10 +112,10 @@ pub(crate) fn all_files(dirs: &SessionDirs) -> Vec<SessionFile> {
         by_name.insert(path_hash(&project), project.clone());
         by_name.insert(slug, project);
     }
-    for folder in folders(&dirs.gemini.join("tmp")) {
-        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
-        let project = owner(&folder).or_else(|| by_name.get(&name?).cloned());
-        found.extend(chats(&folder, project.as_deref()));
+    for directory in folders(&dirs.gemini.join("tmp")) {
+        let name = directory.file_name().map(|name| name.to_string_lossy().into_owned());
+        let project = owner(&directory).or_else(|| by_name.get(&name?).cloned());
+        found.extend(chats(&directory, project.as_deref()));
     }
     found.extend(parallax_cli(dirs));
     found
@@ -134,8 +134,8 @@ pub(crate) fn gemini_folders(dirs: &SessionDirs, project: &Path) -> Vec<PathBuf>
 }
 
 /// Returns the project that a Gemini CLI directory belongs to, as recorded in it.
-fn owner(folder: &Path) -> Option<PathBuf> {
-    let text = read_start(&folder.join(".project_root"), 8192)?;
+fn owner(directory: &Path) -> Option<PathBuf> {
+    let text = read_start(&directory.join(".project_root"), 8192)?;
     let text = text.trim();
     (!text.is_empty()).then(|| PathBuf::from(text))
 }
@@ -161,20 +161,20 @@ pub(crate) fn folders(parent: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-fn journals(folder: &Path) -> Vec<SessionFile> {
+fn journals(directory: &Path) -> Vec<SessionFile> {
     let is_journal =
         |path: &PathBuf| path.extension().is_some_and(|extension| extension == "jsonl");
-    let paths = files(folder).into_iter().filter(is_journal);
+    let paths = files(directory).into_iter().filter(is_journal);
     let origin = SessionOrigin::Parallax;
     paths.map(|path| SessionFile { path, origin, project: None }).collect()
 }
 
-fn chats(folder: &Path, project: Option<&Path>) -> Vec<SessionFile> {
+fn chats(directory: &Path, project: Option<&Path>) -> Vec<SessionFile> {
     let is_session = |path: &PathBuf| {
         let name = path.file_name().map(|name| name.to_string_lossy());
         name.is_some_and(|name| name.starts_with("session-") && name.contains(".json"))
     };
-    let paths = files(&folder.join("chats")).into_iter().filter(is_session);
+    let paths = files(&directory.join("chats")).into_iter().filter(is_session);
     let paths = paths.filter(|path| !is_mirror(path));
     let (origin, project) = (SessionOrigin::GeminiCli, project.map(Path::to_owned));
     paths.map(|path| SessionFile { path, origin, project: project.clone() }).collect()
@@ -195,8 +195,8 @@ fn is_mirror(path: &Path) -> bool {
 /// Deletes the records that mirror a session, ignoring errors. Blocking.
 pub fn delete_mirrors(dirs: &SessionDirs, project: &Path, id: &str) {
     let head = |path: &Path| read_start(path, HEAD).unwrap_or_default();
-    for folder in gemini_folders(dirs, project) {
-        let named = files(&folder.join("chats")).into_iter().filter(|path| is_mirror(path));
+    for directory in gemini_folders(dirs, project) {
+        let named = files(&directory.join("chats")).into_iter().filter(|path| is_mirror(path));
         for path in named.filter(|path| head(path).contains(&format!("\"{id}\""))) {
             let _ = fs::remove_file(path);
         }
@@ -212,9 +212,9 @@ pub fn gemini_folder(dirs: &SessionDirs, project: &Path) -> PathBuf {
     let slug = project_slug(project);
     let numbered = (1..).map(|number| format!("{slug}-{number}"));
     let mut names = std::iter::once(slug.clone()).chain(numbered);
-    let is_free = |folder: &PathBuf| match owner(folder) {
+    let is_free = |directory: &PathBuf| match owner(directory) {
         Some(owner) => owner == project,
-        None => !folder.exists(),
+        None => !directory.exists(),
     };
     names.find_map(|name| Some(tmp.join(name)).filter(is_free)).unwrap_or(tmp)
 }
@@ -223,9 +223,9 @@ pub fn gemini_folder(dirs: &SessionDirs, project: &Path) -> PathBuf {
 ///
 /// # Errors
 /// Returns an error if an I/O operation fails.
-pub fn claim_gemini_folder(folder: &Path, project: &Path) -> io::Result<()> {
-    create_private_dir(&folder.join("chats"))?;
-    let owner = folder.join(".project_root");
+pub fn claim_gemini_folder(directory: &Path, project: &Path) -> io::Result<()> {
+    create_private_dir(&directory.join("chats"))?;
+    let owner = directory.join(".project_root");
     if owner.exists() {
         return Ok(());
     }
@@ -245,8 +245,8 @@ fn parallax_cli(dirs: &SessionDirs) -> Vec<SessionFile> {
     paths.map(|path| SessionFile { path, origin, project: None }).collect()
 }
 
-pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+pub(crate) fn files(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let entries = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|t| t.is_file()));
     entries.map(|entry| entry.path()).take(100_000).collect()
 }

@@ -419,8 +419,8 @@ mod tests {
 
     #[test]
     fn processes_see_what_others_spent_and_reserved_until_their_task_ends() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let path = folder.path().join("budget");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("budget");
         let budget = SharedBudgetFile::new(path.clone());
         let (one, other) = (member(&path, "a", LEASE), member(&path, "b", LEASE));
         let unchanged = |_: &SharedSpending| ProcessSpending::default();
@@ -446,8 +446,8 @@ mod tests {
 
     #[test]
     fn reservation_that_is_not_renewed_is_spent_until_its_process_renews_it() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let path = folder.path().join("budget");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("budget");
         SharedBudgetFile::new(path.clone()).set_limit(Some(2.0), 0.0).expect("set");
         let expired = member(&path, "a", LEASE);
         let waiting = member(&path, "b", Duration::from_millis(40));
@@ -464,8 +464,8 @@ mod tests {
 
     #[test]
     fn budget_without_a_limit_records_requests_only() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let path = folder.path().join("budget");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("budget");
         let budget = SharedBudgetFile::new(path.clone());
         assert_eq!(budget.tasks().expect("read"), BTreeMap::new());
         budget.set_limit(None, 0.0).expect("created");
@@ -476,8 +476,8 @@ mod tests {
 
     #[test]
     fn tasks_start_only_if_the_remaining_budget_covers_their_expected_cost() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let path = folder.path().join("budget");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("budget");
         let budget = SharedBudgetFile::new(path.clone());
         budget.set_limit(Some(2.0), 0.0).expect("set");
         let start = |task: &str, max_cost| {
@@ -502,8 +502,8 @@ mod tests {
 
     #[test]
     fn damaged_or_empty_file_is_an_error() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let path = folder.path().join("budget");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("budget");
         let unchanged = |_: &SharedSpending| ProcessSpending::default();
         for text in ["{\"limit\": 5", ""] {
             std::fs::write(&path, text).expect("written");

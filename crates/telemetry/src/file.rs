@@ -46,9 +46,9 @@ impl TelemetryFile {
             return Err(failed("it contains `..`".to_owned()));
         }
         if path.starts_with(project) {
-            let existing = parent.ancestors().find_map(|folder| folder.canonicalize().ok());
+            let existing = parent.ancestors().find_map(|directory| directory.canonicalize().ok());
             let inside = project.canonicalize().map_err(io)?;
-            if !existing.is_some_and(|folder| folder.starts_with(inside)) {
+            if !existing.is_some_and(|directory| directory.starts_with(inside)) {
                 return Err(failed("a link leads out of the project".to_owned()));
             }
         }
@@ -181,8 +181,9 @@ mod tests {
 
     #[test]
     fn links_out_of_the_project_are_rejected() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (project, outside) = (folder.path().join("project"), folder.path().join("outside"));
+        let directory = tempfile::tempdir().expect("a directory");
+        let (project, outside) =
+            (directory.path().join("project"), directory.path().join("outside"));
         std::fs::create_dir_all(&project).expect("create");
         std::fs::create_dir_all(&outside).expect("create");
         std::os::unix::fs::symlink(&outside, project.join("away")).expect("link");
@@ -203,11 +204,11 @@ mod tests {
 
     #[test]
     fn fifo_without_a_reader_is_rejected_without_blocking() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("t.log");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("t.log");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         let kind = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).expect("a fifo");
-        assert!(TelemetryFile::open(&path, folder.path(), &Object::new()).is_err());
+        assert!(TelemetryFile::open(&path, directory.path(), &Object::new()).is_err());
     }
 }

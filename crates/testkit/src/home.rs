@@ -24,15 +24,15 @@ impl TestHome {
     /// # Errors
     /// Returns an error if the temporary directory cannot be created.
     pub fn new() -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("testkit-").tempdir()?;
+        let directory = tempfile::Builder::new().prefix("testkit-").tempdir()?;
         // The real path, because child processes report it.
-        let root = folder.path().canonicalize()?;
+        let root = directory.path().canonicalize()?;
         for name in ["home", "project", "tmp"] {
             std::fs::create_dir(root.join(name))?;
         }
         // Scripts answer prompts in order, so no routing request may precede them.
         std::fs::write(root.join(DEFAULTS), r#"{"model": {"routing": "off"}}"#)?;
-        Ok(Self { root, _folder: folder })
+        Ok(Self { root, _folder: directory })
     }
 
     /// Creates a home directory and a project with these files (path in the project, text).

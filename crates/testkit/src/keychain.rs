@@ -40,37 +40,37 @@ pub const HANGS: &str = "#!/bin/sh\nsleep 60\n";
 ///
 /// # Errors
 /// Returns an error if a file cannot be written.
-pub fn secret_tool(folder: &Path) -> io::Result<PathBuf> {
-    program(folder, "secret-tool", SECRET_TOOL)
+pub fn secret_tool(directory: &Path) -> io::Result<PathBuf> {
+    program(directory, "secret-tool", SECRET_TOOL)
 }
 
 /// Creates a `security` in the directory, and the directory.
 ///
 /// # Errors
 /// Returns an error if a file cannot be written.
-pub fn security(folder: &Path) -> io::Result<PathBuf> {
-    program(folder, "security", SECURITY)
+pub fn security(directory: &Path) -> io::Result<PathBuf> {
+    program(directory, "security", SECURITY)
 }
 
 /// Creates a program with this text in the directory, and the directory.
 ///
 /// # Errors
 /// Returns an error if a file cannot be written.
-pub fn program(folder: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
-    std::fs::create_dir_all(folder)?;
-    let path = folder.join(name);
+pub fn program(directory: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
+    std::fs::create_dir_all(directory)?;
+    let path = directory.join(name);
     std::fs::write(&path, text)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
     Ok(path)
 }
 
 /// Returns the calls of the programs in the directory, one per line.
-pub fn calls(folder: &Path) -> String {
-    std::fs::read_to_string(folder.join("calls")).unwrap_or_default()
+pub fn calls(directory: &Path) -> String {
+    std::fs::read_to_string(directory.join("calls")).unwrap_or_default()
 }
 
 /// Returns the number of secrets stored in the directory.
-pub fn count_secrets(folder: &Path) -> usize {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+pub fn count_secrets(directory: &Path) -> usize {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("kept-")).count()
 }

@@ -112,30 +112,30 @@ fn default_timeout_seconds() -> u64 {
 ///
 /// # Errors
 /// Returns the differences of all scenarios that failed.
-pub fn run_all(program: &Program, folder: &Path) -> Result<usize, String> {
+pub fn run_all(program: &Program, directory: &Path) -> Result<usize, String> {
     let only = std::env::var("SCENARIO").ok();
-    let entries = std::fs::read_dir(folder)
-        .map_err(|error| format!("cannot read `{}`: {error}", folder.display()))?;
-    let mut folders: Vec<PathBuf> = entries
+    let entries = std::fs::read_dir(directory)
+        .map_err(|error| format!("cannot read `{}`: {error}", directory.display()))?;
+    let mut directories: Vec<PathBuf> = entries
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| path.join("scenario.json").is_file())
         .filter(|path| only.as_deref().is_none_or(|only| path.ends_with(only)))
         .collect();
-    folders.sort();
-    let count = folders.len();
+    directories.sort();
+    let count = directories.len();
     let next = std::sync::atomic::AtomicUsize::new(0);
     let failures = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                while let Some(folder) =
-                    folders.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+                while let Some(directory) =
+                    directories.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
                 {
-                    if let Err(problem) = run(program, folder)
+                    if let Err(problem) = run(program, directory)
                         && let Ok(mut failures) = failures.lock()
                     {
-                        failures.push(format!("== {}\n{problem}", folder.display()));
+                        failures.push(format!("== {}\n{problem}", directory.display()));
                     }
                 }
             });
@@ -149,9 +149,9 @@ pub fn run_all(program: &Program, folder: &Path) -> Result<usize, String> {
 ///
 /// # Errors
 /// Returns the differences.
-pub fn run(program: &Program, folder: &Path) -> Result<(), String> {
+pub fn run(program: &Program, directory: &Path) -> Result<(), String> {
     let update = std::env::var_os("UPDATE_SCENARIOS").is_some_and(|value| value == "1");
-    Scenario::prepare(folder)?.play(program, update)
+    Scenario::prepare(directory)?.play(program, update)
 }
 
 struct Scenario {
@@ -163,8 +163,8 @@ struct Scenario {
 }
 
 impl Scenario {
-    fn prepare(folder: &Path) -> Result<Self, String> {
-        let text = read(&folder.join("scenario.json"))?;
+    fn prepare(directory: &Path) -> Result<Self, String> {
+        let text = read(&directory.join("scenario.json"))?;
         let config: Config =
             serde_json::from_str(&text).map_err(|error| format!("scenario.json: {error}"))?;
         let home = TestHome::new().map_err(|error| format!("temporary home: {error}"))?;
@@ -174,7 +174,7 @@ impl Scenario {
             .build()
             .map_err(|error| format!("runtime: {error}"))?;
         let stand = |text: &str| substitute(text, &home, "[SERVER]");
-        copy(&folder.join("input"), &home.project(), &|bytes| bytes)?;
+        copy(&directory.join("input"), &home.project(), &|bytes| bytes)?;
         if config.git {
             // Git does not allow a directory with this name in a repository.
             let git = home.project().join(".git");
@@ -183,17 +183,17 @@ impl Scenario {
                 std::fs::create_dir_all(git.join(name)).map_err(|error| error.to_string())?;
             }
         }
-        copy(&folder.join("home"), &home.home(), &|bytes| match String::from_utf8(bytes) {
+        copy(&directory.join("home"), &home.home(), &|bytes| match String::from_utf8(bytes) {
             Ok(text) => stand(&text).into_bytes(),
             Err(error) => error.into_bytes(),
         })?;
-        let script = folder.join("script.json");
+        let script = directory.join("script.json");
         let script = if script.is_file() { stand(&read(&script)?) } else { "[]".to_owned() };
         let script = Script::parse(&script).map_err(|error| error.to_string())?;
         let server = runtime
             .block_on(ModelServer::start(script))
             .map_err(|error| format!("model server: {error}"))?;
-        Ok(Self { folder: folder.to_owned(), config, home, server, runtime })
+        Ok(Self { folder: directory.to_owned(), config, home, server, runtime })
     }
 
     fn play(mut self, program: &Program, update: bool) -> Result<(), String> {
@@ -463,11 +463,11 @@ fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), String> {
 }
 
 /// Returns the relative paths of all files below a directory; none if it does not exist.
-fn tree(folder: &Path) -> Result<Vec<PathBuf>, String> {
+fn tree(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     let mut pending = vec![PathBuf::new()];
     while let Some(relative) = pending.pop() {
-        let Ok(entries) = std::fs::read_dir(folder.join(&relative)) else { continue };
+        let Ok(entries) = std::fs::read_dir(directory.join(&relative)) else { continue };
         for entry in entries.flatten() {
             let path = relative.join(entry.file_name());
             match entry.file_type() {

@@ -136,8 +136,8 @@ impl Invocation for ActivateSkillCall {
             return format!("Activate the built-in skill `{name}` ({description})");
         };
         let files = self.tree.lines().count();
-        let folder = folder.display();
-        format!("Activate the skill `{name}` ({description}): {files} file(s) in {folder}")
+        let directory = folder.display();
+        format!("Activate the skill `{name}` ({description}): {files} file(s) in {directory}")
     }
 
     fn preview(&self) -> Option<Preview> {
@@ -186,13 +186,13 @@ pub fn activation(skill: &SkillEntry) -> std::io::Result<String> {
 }
 
 fn activated(skill: &SkillEntry, body: &str, tree: &str) -> String {
-    let folder = match skill.folder() {
+    let directory = match skill.folder() {
         Some(folder) => folder.display().to_string(),
         None => "(no files)".to_owned(),
     };
     format!(
         "<activated_skill name=\"{}\">\n<instructions>\n{}\n</instructions>\n\n\
-         <available_resources>\n{folder}\n{tree}</available_resources>\n</activated_skill>",
+         <available_resources>\n{directory}\n{tree}</available_resources>\n</activated_skill>",
         skill.name,
         body.trim(),
     )
@@ -227,21 +227,22 @@ fn skip_front_matter(text: &str) -> &str {
 }
 
 /// Returns the relative paths of the files below a directory. Links are listed but not followed.
-fn tree(folder: &Path) -> String {
+fn tree(directory: &Path) -> String {
     let mut lines = Vec::new();
-    let mut pending = vec![(folder.to_owned(), 0)];
+    let mut pending = vec![(directory.to_owned(), 0)];
     while let Some((path, depth)) = pending.pop() {
         let entries = std::fs::read_dir(&path).into_iter().flatten().flatten();
         let mut entries: Vec<_> = entries.take(ENTRIES).collect();
         entries.sort_by_key(std::fs::DirEntry::file_name);
         for entry in entries {
-            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
             let hidden = entry.file_name().to_string_lossy().starts_with(".git");
-            if is_folder && depth < DEPTH && !hidden {
+            if is_directory && depth < DEPTH && !hidden {
                 pending.push((entry.path(), depth + 1));
-            } else if !is_folder {
+            } else if !is_directory {
                 let path = entry.path();
-                let display_path = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
+                let display_path =
+                    path.strip_prefix(directory).unwrap_or(&path).display().to_string();
                 lines.push(display_path.replace(char::is_control, "?"));
             }
         }
@@ -273,11 +274,11 @@ mod tests {
 
     #[test]
     fn active_skill_shows_its_files() {
-        let folder = tempfile::tempdir().expect("folder");
-        let file = folder.path().join("SKILL.md");
-        std::fs::create_dir(folder.path().join("scripts")).expect("folder");
+        let directory = tempfile::tempdir().expect("directory");
+        let file = directory.path().join("SKILL.md");
+        std::fs::create_dir(directory.path().join("scripts")).expect("directory");
         std::fs::write(&file, "---\nname: x\n---\nDo it").expect("written");
-        std::fs::write(folder.path().join("scripts/run.sh"), "").expect("written");
+        std::fs::write(directory.path().join("scripts/run.sh"), "").expect("written");
         let skill = SkillEntry {
             name: "x".into(),
             description: "y".into(),
@@ -285,10 +286,10 @@ mod tests {
             text: None,
             expander: None,
         };
-        let tree = tree(folder.path());
+        let tree = tree(directory.path());
         let options = parallax_files::WorkspaceOptions {
-            root: folder.path().to_owned(),
-            temp: folder.path().join("temp"),
+            root: directory.path().to_owned(),
+            temp: directory.path().join("temp"),
             ..Default::default()
         };
         let call = ActivateSkillCall {
@@ -301,7 +302,7 @@ mod tests {
             call.preview(),
             Some(Preview::Skill {
                 description: "y".into(),
-                folder: folder.path().to_owned(),
+                folder: directory.path().to_owned(),
                 files: vec!["SKILL.md".into(), "scripts/run.sh".into()],
             })
         );

@@ -299,13 +299,13 @@ mod tests {
     use super::*;
     use crate::test_support::{object, scope};
 
-    fn discovery(folder: &std::path::Path, discover: &[&str], call: &[&str]) -> Arc<Discovery> {
+    fn discovery(directory: &std::path::Path, discover: &[&str], call: &[&str]) -> Arc<Discovery> {
         Arc::new(Discovery {
             discover: discover.iter().map(|word| (*word).to_owned()).collect(),
             call: call.iter().map(|word| (*word).to_owned()).collect(),
-            directory: folder.to_owned(),
-            shell: ShellOptions::new(folder.join("out"), folder.join("background")),
-            processes: Processes::new(folder.join("background")),
+            directory: directory.to_owned(),
+            shell: ShellOptions::new(directory.join("out"), directory.join("background")),
+            processes: Processes::new(directory.join("background")),
             strict: false,
         })
     }
@@ -323,17 +323,17 @@ mod tests {
 
     #[tokio::test]
     async fn discovered_tools_can_be_called() {
-        let folder = tempfile::tempdir().expect("folder");
+        let directory = tempfile::tempdir().expect("directory");
         std::fs::write(
-            folder.path().join("call.sh"),
+            directory.path().join("call.sh"),
             "case $1 in echo) cat; echo careful >&2;; fail) echo so; echo bad >&2; exit 3;; \
              *) sleep 60;; esac",
         )
         .expect("written");
         let output = r#"[{"function_declarations":[{"name":"echo","description":"Says it."}]},
             {"name":"fail"},{"name":"hang"}]"#;
-        std::fs::write(folder.path().join("tools.json"), output).expect("written");
-        let discovery = discovery(folder.path(), &["cat", "tools.json"], &["sh", "call.sh"]);
+        std::fs::write(directory.path().join("tools.json"), output).expect("written");
+        let discovery = discovery(directory.path(), &["cat", "tools.json"], &["sh", "call.sh"]);
         let tools = discover_tools(&discovery).await.expect("tools");
         let names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
         assert_eq!(names, ["discovered_tool_echo", "discovered_tool_fail", "discovered_tool_hang"]);
@@ -362,13 +362,13 @@ mod tests {
 
     #[tokio::test]
     async fn failed_discovery_names_the_cause() {
-        let folder = tempfile::tempdir().expect("folder");
+        let directory = tempfile::tempdir().expect("directory");
         for (command, part) in [
             (&["sh", "-c", "echo no >&2; exit 4"][..], "exit code 4: no"),
             (&["echo", "{}"][..], "array"),
             (&["no such program"][..], "exit code 127"),
         ] {
-            let discovery = discovery(folder.path(), command, &["x"]);
+            let discovery = discovery(directory.path(), command, &["x"]);
             let reason = discover_tools(&discovery).await.err().expect("failed");
             assert!(reason.contains(part), "{command:?}: {reason}");
         }

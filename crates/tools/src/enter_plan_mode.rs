@@ -113,9 +113,9 @@ fn error_result(reason: String) -> ToolResult {
 }
 
 /// Creates the directory; a new one is accessible only to its owner.
-fn make_private(folder: &std::path::Path) -> std::io::Result<()> {
+fn make_private(directory: &std::path::Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
 #[cfg(test)]

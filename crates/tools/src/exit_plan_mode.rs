@@ -63,25 +63,25 @@ impl ExitPlanMode {
 
     /// Returns the plan, given by its name or by its path.
     fn find(&self, name: &str) -> Result<AllowedPath, ToolError> {
-        let folder = &self.location.folder;
+        let directory = &self.location.folder;
         if name.trim().is_empty() {
             return Err(invalid_params("`plan_filename` must not be empty"));
         }
-        let in_folder = folder.join(name);
+        let in_directory = directory.join(name);
         let resolve = |path: &Path| {
             self.workspace.confine(path, Access::Read).map_err(|error| path_failure(&error))
         };
-        let mut plan = resolve(&in_folder)?;
+        let mut plan = resolve(&in_directory)?;
         if !plan.exists() {
             // A path relative to the project root.
             let from_root = resolve(&self.workspace.root().join(name));
             plan = from_root.ok().filter(AllowedPath::exists).unwrap_or(plan);
         }
-        match plan.path().strip_prefix(folder) {
+        match plan.path().strip_prefix(directory) {
             Ok(rest) if !rest.as_os_str().is_empty() => Ok(plan),
             _ => Err(ToolError::new(
                 ToolErrorKind::PathNotInWorkspace,
-                format!("`{name}` is not in the plan directory `{}`", folder.display()),
+                format!("`{name}` is not in the plan directory `{}`", directory.display()),
             )),
         }
     }
@@ -212,8 +212,8 @@ mod tests {
     }
 
     fn test_project() -> TestProject {
-        let folder = tempfile::tempdir().expect("tempdir");
-        let base = folder.path().canonicalize().expect("real");
+        let directory = tempfile::tempdir().expect("tempdir");
+        let base = directory.path().canonicalize().expect("real");
         let (root, temp) = (base.join("project"), base.join("session"));
         std::fs::create_dir_all(&root).expect("project");
         std::fs::create_dir_all(temp.join("plans")).expect("plans");
@@ -222,7 +222,7 @@ mod tests {
         let workspace = Arc::new(Workspace::new(options).expect("workspace"));
         let plans = workspace.temporary_directory().join("plans");
         let location = PlanLocation { folder: plans, unattended_mode: ApprovalMode::AutoEdit };
-        TestProject { _folder: folder, root, tool: ExitPlanMode::new(location, workspace) }
+        TestProject { _folder: directory, root, tool: ExitPlanMode::new(location, workspace) }
     }
 
     fn prepare(
@@ -280,12 +280,12 @@ mod tests {
     #[test]
     fn only_existing_plans_of_the_directory_are_accepted() {
         let project = test_project();
-        let folder = project.tool.location.folder.clone();
-        std::fs::write(folder.join("blank.md"), " \n").expect("blank");
+        let directory = project.tool.location.folder.clone();
+        std::fs::write(directory.join("blank.md"), " \n").expect("blank");
         std::fs::write(project.root.join("README.md"), "text").expect("readme");
-        std::os::unix::fs::symlink(project.root.join("README.md"), folder.join("link.md"))
+        std::os::unix::fs::symlink(project.root.join("README.md"), directory.join("link.md"))
             .expect("link");
-        let long = std::fs::File::create(folder.join("long.md")).expect("long");
+        let long = std::fs::File::create(directory.join("long.md")).expect("long");
         long.set_len(MAX_BYTES + 1).expect("length");
         for name in [
             "",

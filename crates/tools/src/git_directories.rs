@@ -40,7 +40,7 @@ struct RootRepository {
 
 impl RootRepository {
     fn for_root(root: &Path) -> Self {
-        let git = root.ancestors().map(|folder| folder.join(".git")).find(|git| git.exists());
+        let git = root.ancestors().map(|directory| directory.join(".git")).find(|git| git.exists());
         let pointer = git.as_deref().filter(|git| !is_plain_directory(git));
         let roots = [root.to_owned()];
         let mut named = pointer.map(|git| proven_by_root(git, &roots)).unwrap_or_default();
@@ -103,17 +103,17 @@ impl GitDirectories {
         let first = known.iter().find(|(root, first)| {
             first.git.as_deref() == Some(repository) || root.join(".git") == repository
         });
-        let mut folders = match first {
+        let mut directories = match first {
             Some((_, first)) => first.named.clone(),
             None => Vec::new(),
         };
-        if folders.is_empty() {
+        if directories.is_empty() {
             // A nested repository, or one that was created in this session.
             let is_root = first.is_some();
-            folders = proven_directories(repository, roots);
-            folders.retain(|folder| !is_root || is_inside(folder, roots));
+            directories = proven_directories(repository, roots);
+            directories.retain(|directory| !is_root || is_inside(directory, roots));
         }
-        folders
+        directories
     }
 }
 
@@ -139,31 +139,33 @@ fn proven_directories(repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
 /// Like [`proven_directories`], for the repository of a root, which may also be one that git
 /// created with `--separate-git-dir`.
 fn proven_by_root(repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
-    let folders = proven_directories(repository, roots);
-    if folders.is_empty() {
+    let directories = proven_directories(repository, roots);
+    if directories.is_empty() {
         return separate_folder(repository).into_iter().collect();
     }
-    folders
+    directories
 }
 
 /// Returns the repository of a linked worktree's directory, which git creates as
 /// `worktrees/<name>` in it.
-fn common_folder(folder: &Path) -> Option<PathBuf> {
-    let common = folder.join(line_of(&folder.join("commondir"))?).canonicalize().ok()?;
-    let is_part = folder.parent() == Some(common.join("worktrees").as_path());
+fn common_folder(directory: &Path) -> Option<PathBuf> {
+    let common = directory.join(line_of(&directory.join("commondir"))?).canonicalize().ok()?;
+    let is_part = directory.parent() == Some(common.join("worktrees").as_path());
     (is_part && is_repository(&common)).then_some(common)
 }
 
 /// Whether the directory has the parts that git requires of a repository.
-fn is_repository(folder: &Path) -> bool {
-    folder.join("HEAD").is_file() && folder.join("objects").is_dir() && folder.join("refs").is_dir()
+fn is_repository(directory: &Path) -> bool {
+    directory.join("HEAD").is_file()
+        && directory.join("objects").is_dir()
+        && directory.join("refs").is_dir()
 }
 
 /// Returns the directory that a `.git` file names or a `.git` link points to.
 fn target(repository: &Path) -> Option<PathBuf> {
     let data = std::fs::symlink_metadata(repository).ok()?;
     if data.is_symlink() {
-        return repository.canonicalize().ok().filter(|folder| folder.is_dir());
+        return repository.canonicalize().ok().filter(|directory| directory.is_dir());
     }
     if !data.is_file() {
         return None;
@@ -178,55 +180,55 @@ pub(crate) fn named_in_workspace(repository: &Path, roots: &[PathBuf]) -> Option
     if is_plain_directory(repository) {
         return None;
     }
-    let folder = target(repository)?;
-    let is_around = roots.iter().any(|root| root.starts_with(&folder));
-    let is_part = folder.iter().any(|name| name == ".git");
-    (is_inside(&folder, roots) && !is_around && !is_part).then_some(folder)
+    let directory = target(repository)?;
+    let is_around = roots.iter().any(|root| root.starts_with(&directory));
+    let is_part = directory.iter().any(|name| name == ".git");
+    (is_inside(&directory, roots) && !is_around && !is_part).then_some(directory)
 }
 
 /// Returns the directory of a linked worktree if it points back: a planted file must not open
 /// another directory.
 pub(crate) fn linked_folder(repository: &Path) -> Option<PathBuf> {
-    let folder = target(repository)?;
-    let back = folder.join(line_of(&folder.join("gitdir"))?).canonicalize().ok()?;
-    (back == repository.canonicalize().ok()?).then_some(folder)
+    let directory = target(repository)?;
+    let back = directory.join(line_of(&directory.join("gitdir"))?).canonicalize().ok()?;
+    (back == repository.canonicalize().ok()?).then_some(directory)
 }
 
 /// Returns the directory of a submodule if its configuration points back.
 fn submodule_folder(repository: &Path) -> Option<PathBuf> {
-    let folder = target(repository)?;
-    let worktree = core_value(&folder, "worktree")?;
-    let worktree = folder.join(worktree).canonicalize().ok()?;
-    (worktree == repository.parent()?.canonicalize().ok()?).then_some(folder)
+    let directory = target(repository)?;
+    let worktree = core_value(&directory, "worktree")?;
+    let worktree = directory.join(worktree).canonicalize().ok()?;
+    (worktree == repository.parent()?.canonicalize().ok()?).then_some(directory)
 }
 
 /// Returns the directory of a repository created with `--separate-git-dir`, which does not point
 /// back: it must be owned by the same user, not serve another working tree, and list files of this
 /// one. If it is still empty, both must have been created together.
 fn separate_folder(repository: &Path) -> Option<PathBuf> {
-    let folder = target(repository)?;
-    let is_separate = is_repository(&folder)
-        && !folder.join("commondir").exists()
-        && core_value(&folder, "worktree").is_none()
-        && core_value(&folder, "bare").is_some_and(|bare| bare == "false");
+    let directory = target(repository)?;
+    let is_separate = is_repository(&directory)
+        && !directory.join("commondir").exists()
+        && core_value(&directory, "worktree").is_none()
+        && core_value(&directory, "bare").is_some_and(|bare| bare == "false");
     let owner = |path: &Path| path.symlink_metadata().map(|data| data.uid()).ok();
-    let is_own = owner(&folder) == owner(repository);
+    let is_own = owner(&directory) == owner(repository);
     // A `.git` directory next to other files is their repository.
-    let serves_others = folder.file_name().is_some_and(|name| name == ".git")
-        && folder.parent()?.read_dir().ok()?.count() > 1;
-    let belongs = || match is_empty(&folder) {
-        true => was_created_with(&folder, repository),
-        false => index_proof::lists_files_of(&folder, repository.parent()),
+    let serves_others = directory.file_name().is_some_and(|name| name == ".git")
+        && directory.parent()?.read_dir().ok()?.count() > 1;
+    let belongs = || match is_empty(&directory) {
+        true => was_created_with(&directory, repository),
+        false => index_proof::lists_files_of(&directory, repository.parent()),
     };
-    (is_separate && is_own && !serves_others && belongs()).then_some(folder)
+    (is_separate && is_own && !serves_others && belongs()).then_some(directory)
 }
 
 /// Returns the objects of a repository that Android's `repo` tool made in a client directory:
 /// `.repo/projects/NAME.git/objects` is a link into `.repo/project-objects`.
-fn project_objects(folder: &Path) -> Option<PathBuf> {
-    let client = folder.ancestors().find(|ancestor| ancestor.ends_with(".repo"))?;
-    let objects = folder.join("objects");
-    let is_link = folder.starts_with(client.join("projects"))
+fn project_objects(directory: &Path) -> Option<PathBuf> {
+    let client = directory.ancestors().find(|ancestor| ancestor.ends_with(".repo"))?;
+    let objects = directory.join("objects");
+    let is_link = directory.starts_with(client.join("projects"))
         && objects.symlink_metadata().is_ok_and(|data| data.is_symlink());
     let real = objects.canonicalize().ok().filter(|objects| is_link && objects.is_dir())?;
     real.starts_with(client.join("project-objects")).then_some(real)
@@ -234,29 +236,29 @@ fn project_objects(folder: &Path) -> Option<PathBuf> {
 
 /// Whether the directory and the `.git` that names it were created or moved together. The time of
 /// the last change to a file cannot be set.
-fn was_created_with(folder: &Path, repository: &Path) -> bool {
+fn was_created_with(directory: &Path, repository: &Path) -> bool {
     const SAME_TIME_TOLERANCE: i64 = 10;
     let changed = |path: &Path| path.symlink_metadata().map(|data| data.ctime()).ok();
-    changed(folder).zip(changed(repository)).is_some_and(|(one, two)| {
+    changed(directory).zip(changed(repository)).is_some_and(|(one, two)| {
         one.checked_sub(two).is_some_and(|apart| apart.abs() <= SAME_TIME_TOLERANCE)
     })
 }
 
 /// Whether the repository has neither staged files nor commits.
-fn is_empty(folder: &Path) -> bool {
-    let heads = folder.join("refs/heads").read_dir();
-    !folder.join("index").exists()
-        && !folder.join("packed-refs").exists()
+fn is_empty(directory: &Path) -> bool {
+    let heads = directory.join("refs/heads").read_dir();
+    !directory.join("index").exists()
+        && !directory.join("packed-refs").exists()
         && heads.is_ok_and(|mut heads| heads.next().is_none())
 }
 
 /// Returns a value of the section `core` in the configuration of a repository.
-fn core_value(folder: &Path, key: &str) -> Option<String> {
-    value(folder, "[core]", key)
+fn core_value(directory: &Path, key: &str) -> Option<String> {
+    value(directory, "[core]", key)
 }
 
-fn value(folder: &Path, section: &str, key: &str) -> Option<String> {
-    let bytes = bytes_of(&folder.join("config"), MAX_BYTES)?;
+fn value(directory: &Path, section: &str, key: &str) -> Option<String> {
+    let bytes = bytes_of(&directory.join("config"), MAX_BYTES)?;
     let mut in_section = false;
     let mut found = None;
     for line in String::from_utf8_lossy(&bytes).lines().map(str::trim) {
@@ -276,11 +278,11 @@ fn value(folder: &Path, section: &str, key: &str) -> Option<String> {
 /// (`/tmp`): the git directories, and the files around a package directory.
 pub(crate) fn directories_to_show(
     repository: &Path,
-    folders: &[PathBuf],
+    directories: &[PathBuf],
     roots: &[PathBuf],
 ) -> Vec<PathBuf> {
     let top = repository.parent().filter(|top| roots.iter().any(|root| root.starts_with(top)));
-    let all = folders.iter().map(PathBuf::as_path).chain(top);
+    let all = directories.iter().map(PathBuf::as_path).chain(top);
     all.filter(|path| is_concealed(path, roots)).map(Path::to_owned).collect()
 }
 
@@ -379,14 +381,14 @@ mod tests {
     impl ScratchRepository {
         /// Creates a repository `main` with a commit.
         fn new() -> Self {
-            let folder = tempfile::tempdir().expect("a folder");
-            let top = folder.path().canonicalize().expect("a path");
-            fs::create_dir(top.join("main")).expect("a folder");
+            let directory = tempfile::tempdir().expect("a directory");
+            let top = directory.path().canonicalize().expect("a path");
+            fs::create_dir(top.join("main")).expect("a directory");
             git(&top.join("main"), &["init", "-q"]);
             fs::write(top.join("main/a"), "a").expect("a file");
             git(&top.join("main"), &["add", "-A"]);
             git(&top.join("main"), &["commit", "-qm", "a"]);
-            Self { _folder: folder, top }
+            Self { _folder: directory, top }
         }
 
         fn folders(&self, known: &GitDirectories, root: &str) -> Vec<PathBuf> {
@@ -400,9 +402,9 @@ mod tests {
     fn client_of_the_repo_tool_includes_its_project_objects() {
         let scratch = ScratchRepository::new();
         let client = scratch.top.join("client");
-        fs::create_dir_all(client.join(".repo/projects")).expect("a folder");
-        fs::create_dir_all(client.join(".repo/project-objects")).expect("a folder");
-        fs::create_dir(client.join("foo")).expect("a folder");
+        fs::create_dir_all(client.join(".repo/projects")).expect("a directory");
+        fs::create_dir_all(client.join(".repo/project-objects")).expect("a directory");
+        fs::create_dir(client.join("foo")).expect("a directory");
         let repository = client.join(".repo/projects/foo.git");
         git(&scratch.top, &["clone", "-q", "--bare", "main", "client/.repo/projects/foo.git"]);
         git(&repository, &["config", "core.bare", "false"]);
@@ -440,7 +442,7 @@ mod tests {
     fn borrowed_objects_are_found_through_links_and_quoted_lines() {
         let scratch = ScratchRepository::new();
         let top = &scratch.top;
-        fs::create_dir(top.join("s 1")).expect("a folder");
+        fs::create_dir(top.join("s 1")).expect("a directory");
         fs::rename(top.join("main"), top.join("s 1/main")).expect("moved");
         symlink("s 1", top.join("link")).expect("a link");
         git(top, &["clone", "-q", "s 1/main", "user"]);
@@ -474,7 +476,7 @@ mod tests {
         git(top, &["clone", "-q", "main", "super"]);
         git(&top.join("super"), &["submodule", "add", "-q", "../main", "sub"]);
         git(top, &["init", "-q", "--separate-git-dir", "away", "apart"]);
-        fs::create_dir_all(top.join("main/packages/x")).expect("a folder");
+        fs::create_dir_all(top.join("main/packages/x")).expect("a directory");
         git(top, &["init", "-q", "moved"]);
         fs::rename(top.join("moved/.git"), top.join("store")).expect("a directory");
         symlink(top.join("store"), top.join("moved/.git")).expect("a link");
@@ -497,7 +499,7 @@ mod tests {
         git(top, &["init", "-q", "--bare", "bare"]);
         git(top, &["init", "-q", "--separate-git-dir", "away", "apart"]);
         let root = top.join("planted");
-        fs::create_dir(&root).expect("a folder");
+        fs::create_dir(&root).expect("a directory");
         for target in ["../main/.git", "../bare", "../main", "/etc"] {
             fs::write(root.join(".git"), format!("gitdir: {target}\n")).expect("a file");
             assert_eq!(
@@ -566,7 +568,7 @@ mod tests {
         // A part of the workspace that becomes its own root.
         let known = GitDirectories::default();
         known.record(&[top.join("main")]);
-        fs::create_dir(top.join("main/later")).expect("a folder");
+        fs::create_dir(top.join("main/later")).expect("a directory");
         git(top, &["init", "-q", "--separate-git-dir", "away", "apart"]);
         fs::write(top.join("main/later/.git"), "gitdir: ../../away\n").expect("a file");
         assert!(scratch.folders(&known, "main/later").is_empty());
@@ -580,21 +582,25 @@ mod tests {
         for common in ["../..", "/", "..", "../../main/.git", "../../../main", "../../../main/.git"]
         {
             let _ = fs::remove_dir_all(&root);
-            for folder in ["worktrees/gd/objects", "worktrees/gd/refs"] {
-                fs::create_dir_all(root.join(folder)).expect("folders");
+            for directory in ["worktrees/gd/objects", "worktrees/gd/refs"] {
+                fs::create_dir_all(root.join(directory)).expect("folders");
             }
             fs::write(root.join(".git"), "gitdir: worktrees/gd\n").expect("a file");
-            let folder = root.join("worktrees/gd");
-            fs::write(folder.join("HEAD"), "ref: refs/heads/m\n").expect("a file");
-            fs::write(folder.join("gitdir"), "../../.git\n").expect("a file");
-            fs::write(folder.join("commondir"), format!("{common}\n")).expect("a file");
+            let directory = root.join("worktrees/gd");
+            fs::write(directory.join("HEAD"), "ref: refs/heads/m\n").expect("a file");
+            fs::write(directory.join("gitdir"), "../../.git\n").expect("a file");
+            fs::write(directory.join("commondir"), format!("{common}\n")).expect("a file");
             for known in [GitDirectories::default(), GitDirectories::default()] {
-                assert_eq!(scratch.folders(&known, "w"), std::slice::from_ref(&folder), "{common}");
+                assert_eq!(
+                    scratch.folders(&known, "w"),
+                    std::slice::from_ref(&directory),
+                    "{common}"
+                );
             }
             // The same below the root.
             let known = GitDirectories::default();
             let found = known.for_repository(&root.join(".git"), &[top.join("w")]);
-            assert_eq!(found, [folder], "{common}");
+            assert_eq!(found, [directory], "{common}");
         }
         // A bare repository around a workspace called `worktrees`.
         git(top, &["init", "-q", "--bare", "bare"]);

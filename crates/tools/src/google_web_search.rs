@@ -1,5 +1,5 @@
-//! `google_web_search`: one utility call with the service's own web search, or, where it has none, a
-//! request to the search service of the user. The answer contains its sources and is marked as
+//! `google_web_search`: one utility call with the service's own web search, or, where it has none,
+//! a request to the search service of the user. The answer contains its sources and is marked as
 //! untrusted.
 
 use std::sync::Arc;

@@ -10,12 +10,12 @@ const SPECIAL: [char; 6] = ['*', '?', '[', ']', '{', '}'];
 /// as the names before them are plain. Also escapes names such as `[...all]`, which are never
 /// character classes.
 pub(crate) fn escape_existing(root: &Path, glob: &str) -> String {
-    let mut folder = Some(root.to_path_buf());
+    let mut directory = Some(root.to_path_buf());
     let names = glob.split('/').map(|name| {
-        let path = folder.as_ref().map(|folder| folder.join(name));
+        let path = directory.as_ref().map(|directory| directory.join(name));
         let is_special = name.contains(SPECIAL);
         let is_there = is_special && path.as_ref().is_some_and(|it| it.symlink_metadata().is_ok());
-        folder = path.filter(|_| is_there || !is_special);
+        directory = path.filter(|_| is_there || !is_special);
         match is_there || name.starts_with("[...") && name.ends_with(']') {
             true => globset::escape(name),
             false => name.to_owned(),
@@ -30,8 +30,8 @@ mod tests {
 
     #[test]
     fn names_of_existing_directories_are_literal() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path();
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path();
         std::fs::create_dir_all(root.join("app/[slug]/{x}")).expect("folders");
         for (glob, expected) in [
             ("app/[slug]/*/page.tsx", "app/[[]slug[]]/*/page.tsx"),

@@ -14,8 +14,8 @@ pub(crate) struct PlanFiles {
 }
 
 impl PlanFiles {
-    pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder: Some(folder) }
+    pub(crate) fn new(directory: PathBuf) -> Self {
+        Self { folder: Some(directory) }
     }
 
     /// Resolves the path: in plan mode, a relative path of a missing file is relative to the plan
@@ -60,8 +60,8 @@ mod tests {
 
     #[test]
     fn plan_path_in_its_directory_is_accepted() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path().canonicalize().expect("a path");
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path().canonicalize().expect("a path");
         std::fs::write(root.join("README.md"), "").expect("a file");
         let options = WorkspaceOptions { root: root.clone(), ..WorkspaceOptions::default() };
         let workspace = Workspace::new(options).expect("a workspace");

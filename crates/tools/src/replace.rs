@@ -76,8 +76,8 @@ impl Replace {
 
     /// Sets the directory of the session's plans.
     #[must_use]
-    pub fn with_plans(mut self, folder: PathBuf) -> Self {
-        self.plans = PlanFiles::new(folder);
+    pub fn with_plans(mut self, directory: PathBuf) -> Self {
+        self.plans = PlanFiles::new(directory);
         self
     }
 
@@ -120,7 +120,7 @@ impl Replace {
                     .workspace
                     .confine(&path, Access::Write)
                     .ok()
-                    .and_then(|folder| folder.list(2_000).ok())
+                    .and_then(|directory| directory.list(2_000).ok())
                     .unwrap_or_default();
                 for entry in listing.entries {
                     let path = path.join(&entry.name);

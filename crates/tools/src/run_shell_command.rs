@@ -377,12 +377,12 @@ fn resolves_program_in_workspace(
 ) -> bool {
     const MAX_COUNT: usize = 64;
     let inside = |path: &Path| roots.iter().any(|root| path.starts_with(root));
-    let folders: Vec<PathBuf> =
+    let directories: Vec<PathBuf> =
         std::env::split_paths(path).map(|folder| directory.join(folder)).take(MAX_COUNT).collect();
     line.commands.iter().take(MAX_COUNT).filter_map(|command| command.name()).any(|name| {
         !name.is_empty()
-            && folders.iter().any(|folder| {
-                let program = folder.join(name);
+            && directories.iter().any(|directory| {
+                let program = directory.join(name);
                 // The directory or the program may be a symlink into the workspace.
                 program.canonicalize().is_ok_and(|real| inside(&real) || inside(&program))
             })
@@ -486,7 +486,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn title(command: &str, folder: Option<&str>, description: &str, background: bool) -> String {
+fn title(command: &str, directory: Option<&str>, description: &str, background: bool) -> String {
     // Marks line breaks, so that two commands do not look like one.
     let lines = command.lines().map(one_line).filter(|line| !line.is_empty());
     let mut title = lines.collect::<Vec<_>>().join(" ⏎ ");
@@ -494,8 +494,8 @@ fn title(command: &str, folder: Option<&str>, description: &str, background: boo
         title.truncate(at);
         title.push('…');
     }
-    if let Some(folder) = folder {
-        title.push_str(&format!(" [in {}]", one_line(folder)));
+    if let Some(directory) = directory {
+        title.push_str(&format!(" [in {}]", one_line(directory)));
     }
     if !description.is_empty() {
         title.push_str(&format!(" ({description})"));

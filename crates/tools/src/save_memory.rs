@@ -165,10 +165,10 @@ mod tests {
 
     #[tokio::test]
     async fn memory_is_saved_to_the_file_of_its_scope() {
-        let folder = tempfile::tempdir().expect("folder");
-        let (home, project) = (folder.path().join("home"), folder.path().join("project"));
-        for folder in [&home, &project] {
-            std::fs::create_dir_all(folder).expect("folder");
+        let directory = tempfile::tempdir().expect("directory");
+        let (home, project) = (directory.path().join("home"), directory.path().join("project"));
+        for directory in [&home, &project] {
+            std::fs::create_dir_all(directory).expect("directory");
         }
         let files = MemoryFiles {
             user: home.join("GEMINI.md"),

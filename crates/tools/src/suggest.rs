@@ -20,10 +20,11 @@ pub(crate) fn similar_names(workspace: &Workspace, missing: &Path) -> String {
     let listing = workspace
         .confine(parent, Access::Read)
         .ok()
-        .and_then(|folder| folder.list(MAX_ENTRIES).ok());
+        .and_then(|directory| directory.list(MAX_ENTRIES).ok());
     let Some(listing) = listing else {
-        let nearest = parent.ancestors().skip(1).find(|folder| folder.is_dir());
-        return match nearest.filter(|folder| workspace.confine(folder, Access::Read).is_ok()) {
+        let nearest = parent.ancestors().skip(1).find(|directory| directory.is_dir());
+        return match nearest.filter(|directory| workspace.confine(directory, Access::Read).is_ok())
+        {
             Some(folder) => {
                 format!("\nThe nearest existing directory is {}", folder.display())
             }

@@ -71,8 +71,8 @@ impl WriteFile {
 
     /// Sets the directory of the session's plans.
     #[must_use]
-    pub fn with_plans(mut self, folder: PathBuf) -> Self {
-        self.plans = PlanFiles::new(folder);
+    pub fn with_plans(mut self, directory: PathBuf) -> Self {
+        self.plans = PlanFiles::new(directory);
         self
     }
 }

@@ -50,10 +50,10 @@ pub(crate) fn copy(text: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> b
         .any(|(program, arguments)| user_program::feed(program, arguments, text.as_bytes(), TIME))
 }
 
-/// Saves the image on the clipboard, if any, to `folder` and returns its path. Removes old images
-/// from there.
+/// Saves the image on the clipboard, if any, to `directory` and returns its path. Removes old
+/// images from there.
 pub(crate) fn save_image(
-    folder: &Path,
+    directory: &Path,
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Option<PathBuf> {
     let wayland = variable("XDG_SESSION_TYPE").is_some_and(|kind| kind == "wayland")
@@ -82,16 +82,16 @@ pub(crate) fn save_image(
     if bytes.is_empty() {
         return None;
     }
-    parallax_exec::create_private_folder(folder).ok()?;
-    remove_old(folder);
+    parallax_exec::create_private_folder(directory).ok()?;
+    remove_old(directory);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;
-    let path = folder.join(format!("clipboard-{}.{extension}", now.as_millis()));
+    let path = directory.join(format!("clipboard-{}.{extension}", now.as_millis()));
     std::fs::write(&path, bytes).ok()?;
     Some(path)
 }
 
-fn remove_old(folder: &Path) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+fn remove_old(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let is_ours = entry.file_name().to_string_lossy().starts_with("clipboard-");
         let age = entry.metadata().and_then(|metadata| metadata.modified()).ok();
         let is_old = age.and_then(|time| time.elapsed().ok()).is_some_and(|age| age > KEPT);

@@ -137,8 +137,8 @@ fn program_of(launch: &SessionConfig, editor: &Editor) -> Option<PathBuf> {
 fn find_program(launch: &SessionConfig, name: &str) -> Option<PathBuf> {
     let path = launch.config().environment.process_variable("PATH")?;
     std::env::split_paths(path)
-        .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join(name))
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join(name))
         .find(|program| is_executable(program))
 }
 

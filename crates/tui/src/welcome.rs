@@ -31,7 +31,7 @@ pub(crate) fn tips(launch: &SessionConfig) -> Vec<String> {
 
 /// Returns a tip about the state of the repository, read from the names in its git directory.
 fn git_tip(directory: &Path) -> Option<&'static str> {
-    let Some(top) = directory.ancestors().find(|folder| folder.join(".git").exists()) else {
+    let Some(top) = directory.ancestors().find(|directory| directory.join(".git").exists()) else {
         return Some("Not a git repository: /undo reverts the agent's changes");
     };
     let git = git_files::git_directory(top)?;
@@ -126,11 +126,11 @@ mod tests {
 
     #[test]
     fn unfinished_git_work_is_a_tip() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let git = folder.path().join(".git");
-        let tip = || git_tip(folder.path()).unwrap_or_default();
+        let directory = tempfile::tempdir().expect("a directory");
+        let git = directory.path().join(".git");
+        let tip = || git_tip(directory.path()).unwrap_or_default();
         assert!(tip().starts_with("Not a git repository"));
-        std::fs::create_dir(&git).expect("a folder");
+        std::fs::create_dir(&git).expect("a directory");
         std::fs::write(git.join("HEAD"), "ref: refs/heads/main\n").expect("a file");
         assert_eq!(tip(), "");
         std::fs::write(git.join("HEAD"), "0123456789\n").expect("a file");

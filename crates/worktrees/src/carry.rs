@@ -107,13 +107,13 @@ fn copy_one(file: &Path, record: &WorktreeRecord) -> std::io::Result<()> {
         return Ok(());
     }
     // A symbolic link in the commit must not lead the copy out of the worktree.
-    let mut folder = record.path.clone();
+    let mut directory = record.path.clone();
     for part in file.parent().into_iter().flat_map(Path::components) {
-        folder.push(part);
-        match folder.symlink_metadata() {
+        directory.push(part);
+        match directory.symlink_metadata() {
             Ok(data) if data.is_dir() => {}
             Ok(_) => return Ok(()),
-            Err(_) => fs::create_dir(&folder)?,
+            Err(_) => fs::create_dir(&directory)?,
         }
     }
     if data.is_symlink() {

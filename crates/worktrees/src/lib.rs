@@ -326,10 +326,10 @@ fn new_name() -> String {
     format!("w{}", &id[..8])
 }
 
-/// Returns what the commands of a session in `folder` may write of the worktree and its repository,
-/// or `None` if Parallax did not create a worktree there.
-pub fn access(dirs: &UserDirs, folder: &Path) -> Option<WorktreeAccess> {
-    let (record, _) = parallax_config::worktrees::worktree_of(dirs, folder)?;
+/// Returns what the commands of a session in `directory` may write of the worktree and its
+/// repository, or `None` if Parallax did not create a worktree there.
+pub fn access(dirs: &UserDirs, directory: &Path) -> Option<WorktreeAccess> {
+    let (record, _) = parallax_config::worktrees::worktree_of(dirs, directory)?;
     let path = record.path.canonicalize().ok()?;
     // Commands can change the link, so the directory it leads to must point back.
     let link = read_git_file(&path.join(".git"))?;
@@ -363,17 +363,17 @@ pub fn access(dirs: &UserDirs, folder: &Path) -> Option<WorktreeAccess> {
     git.extend(lfs_directory(&common, &record.main));
     // All references are in the same files there, so commands cannot commit.
     if !common.join("reftable").is_dir() {
-        for folder in refs {
+        for directory in refs {
             // Packing refs removes the directory, but git needs it to write the branch.
-            fs::create_dir_all(&folder).ok()?;
-            if folder.starts_with(common.join("refs")) {
-                unpack_branches(&common, &folder);
+            fs::create_dir_all(&directory).ok()?;
+            if directory.starts_with(common.join("refs")) {
+                unpack_branches(&common, &directory);
             }
-            let others = fs::read_dir(&folder).into_iter().flatten().flatten();
+            let others = fs::read_dir(&directory).into_iter().flatten().flatten();
             read_only.extend(
                 others.filter(|entry| entry.file_name() != *record.name).map(|entry| entry.path()),
             );
-            git.push(folder);
+            git.push(directory);
         }
     }
     let main = common.parent().filter(|_| common.ends_with(".git")).map(Path::to_path_buf);
@@ -395,13 +395,13 @@ fn lfs_directory(common: &Path, main: &Path) -> Option<PathBuf> {
 }
 
 /// Gives packed branches of other worktrees their files, which can be protected.
-fn unpack_branches(common: &Path, folder: &Path) {
+fn unpack_branches(common: &Path, directory: &Path) {
     let Ok(packed) = fs::read_to_string(common.join("packed-refs")) else { return };
     for line in packed.lines() {
         let Some((commit, name)) = line.split_once(" refs/heads/parallax/") else { continue };
         if is_valid_name(name) && commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             // It may have a newer value there.
-            if let Ok(mut file) = File::create_new(folder.join(name)) {
+            if let Ok(mut file) = File::create_new(directory.join(name)) {
                 let _ = writeln!(file, "{commit}");
             }
         }

@@ -431,11 +431,11 @@ mod tests {
 
     impl TestTree {
         fn new() -> Self {
-            let folder = tempfile::tempdir().expect("a directory");
+            let directory = tempfile::tempdir().expect("a directory");
             for name in ["top", "git"] {
-                fs::create_dir(folder.path().join(name)).expect("a directory");
+                fs::create_dir(directory.path().join(name)).expect("a directory");
             }
-            let tree = Self { folder };
+            let tree = Self { folder: directory };
             fs::create_dir(tree.path("dir")).expect("a directory");
             fs::write(tree.path("replaced"), "old").expect("a file");
             fs::write(tree.path("dir/deleted"), "gone").expect("a file");

@@ -134,8 +134,8 @@ mod tests {
     fn hosts_of_repositories_are_found_and_secrets_refused() {
         let host = |url: &str| {
             let plan = format!(r#"{{"id": "a", "prompt": "b", "repo": "{url}"}}"#);
-            let folder = tempfile::tempdir().expect("a directory");
-            let file = folder.path().join("plan.jsonl");
+            let directory = tempfile::tempdir().expect("a directory");
+            let file = directory.path().join("plan.jsonl");
             std::fs::write(&file, plan).expect("a plan");
             let plan = Plan::load(&file).expect("a plan");
             git_host(plan.tasks.first().expect("a task")).map(|host| (host.name, host.port))

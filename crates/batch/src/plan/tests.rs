@@ -1,9 +1,9 @@
 use super::*;
 
 fn load(name: &str, text: &str) -> Result<Plan, String> {
-    let folder = tempfile::tempdir().expect("a directory");
-    std::fs::write(folder.path().join("task.md"), "from a file").expect("a file");
-    let file = folder.path().join(name);
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("task.md"), "from a file").expect("a file");
+    let file = directory.path().join(name);
     std::fs::write(&file, text).expect("a plan");
     Plan::load(&file).map_err(|error| error.to_string())
 }
@@ -105,7 +105,7 @@ fn byte_order_mark_is_ignored_and_nul_is_refused() {
 
 #[test]
 fn directory_without_plan_files_is_reported() {
-    let folder = tempfile::tempdir().expect("a directory");
-    let error = Plan::load(folder.path()).expect_err("not a plan").to_string();
+    let directory = tempfile::tempdir().expect("a directory");
+    let error = Plan::load(directory.path()).expect_err("not a plan").to_string();
     assert!(error.contains("a directory without files `*.jsonl`"), "{error}");
 }

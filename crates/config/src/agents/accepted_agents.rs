@@ -37,8 +37,8 @@ impl AcceptedAgents {
     }
 
     fn add(&mut self, file: &Object, project: &[PathBuf]) {
-        for folder in project {
-            let agents = file.get(&*folder.to_string_lossy()).and_then(Value::as_object);
+        for directory in project {
+            let agents = file.get(&*directory.to_string_lossy()).and_then(Value::as_object);
             for (name, hash) in agents.into_iter().flatten() {
                 if let Some(hash) = hash.as_str() {
                     self.agents.insert((name.clone(), hash.to_lowercase()));

@@ -2,9 +2,9 @@ use std::path::Path;
 
 use super::*;
 
-fn write(folder: &Path, path: &str, text: &str) {
-    let path = folder.join(path);
-    std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+fn write(directory: &Path, path: &str, text: &str) {
+    let path = directory.join(path);
+    std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
     std::fs::write(path, text).expect("written");
 }
 
@@ -27,8 +27,8 @@ fn find(root: &Path, trusted: bool) -> CommandFiles {
 
 #[test]
 fn commands_are_found_in_all_directories_in_precedence_order() {
-    let folder = tempfile::tempdir().expect("folder");
-    let root = folder.path();
+    let directory = tempfile::tempdir().expect("directory");
+    let root = directory.path();
     write(root, "home/.gemini/commands/git/commit.toml", "prompt = 'one'\nname = 'x'");
     write(root, "home/.parallax/commands/git/commit.toml", "prompt = 'two'");
     write(root, "project/.gemini/commands/fix.toml", "prompt = '''three'''\ndescription = 'a\tb'");
@@ -71,7 +71,7 @@ fn commands_are_found_in_all_directories_in_precedence_order() {
 
 #[test]
 fn invalid_file_is_reported_and_others_are_loaded() {
-    let folder = tempfile::tempdir().expect("folder");
+    let folder = tempfile::tempdir().expect("directory");
     let root = folder.path();
     let directory = "home/.gemini/commands";
     for (name, text) in [
@@ -103,8 +103,8 @@ fn invalid_file_is_reported_and_others_are_loaded() {
 #[cfg(unix)]
 #[test]
 fn links_are_followed_and_cycles_end() {
-    let folder = tempfile::tempdir().expect("folder");
-    let root = folder.path();
+    let directory = tempfile::tempdir().expect("directory");
+    let root = directory.path();
     write(root, "elsewhere/shared.toml", "prompt = 'x'");
     write(root, "home/.gemini/commands/.dot.toml", "prompt = 'y'");
     let commands = root.join("home/.gemini/commands");
@@ -120,16 +120,16 @@ fn links_are_followed_and_cycles_end() {
 #[test]
 fn directories_and_links_in_place_of_commands_are_reported() {
     use std::os::unix::fs::symlink;
-    let folder = tempfile::tempdir().expect("folder");
-    let root = folder.path();
+    let directory = tempfile::tempdir().expect("directory");
+    let root = directory.path();
     write(root, "home/.gemini/commands/good.toml", "prompt = 'x'");
     let commands = root.join("home/.gemini/commands");
-    std::fs::create_dir_all(commands.join("foo.toml")).expect("folder");
-    std::fs::create_dir_all(root.join("elsewhere")).expect("folder");
+    std::fs::create_dir_all(commands.join("foo.toml")).expect("directory");
+    std::fs::create_dir_all(root.join("elsewhere")).expect("directory");
     symlink(root.join("elsewhere"), commands.join("linked.md")).expect("link");
     symlink("nowhere", commands.join("folder")).expect("link");
     symlink("user@host.1", commands.join(".#good.toml")).expect("link");
-    std::fs::create_dir_all(root.join("project/.gemini")).expect("folder");
+    std::fs::create_dir_all(root.join("project/.gemini")).expect("directory");
     symlink("nowhere", root.join("project/.gemini/commands")).expect("link");
     let found = find(root, true);
     let mut problems: Vec<(Option<&str>, &str)> = found
@@ -138,18 +138,18 @@ fn directories_and_links_in_place_of_commands_are_reported() {
         .map(|problem| (problem.name.as_deref(), problem.message.as_str()))
         .collect();
     problems.sort_unstable();
-    let (link, folder) =
+    let (link, directory) =
         ("a symbolic link to a directory that does not exist", "a directory, not a command file");
     assert_eq!(
         problems,
-        [(None, link), (None, link), (Some("foo"), folder), (Some("linked"), folder)]
+        [(None, link), (None, link), (Some("foo"), directory), (Some("linked"), directory)]
     );
     assert_eq!(found.commands.len(), 1);
 }
 
 #[test]
 fn scalars_are_descriptions_in_both_formats() {
-    let folder = tempfile::tempdir().expect("folder");
+    let folder = tempfile::tempdir().expect("directory");
     let root = folder.path();
     for (name, value) in [("a", "5"), ("b", "1.5"), ("c", "true"), ("d", "2026-01-01")] {
         let directory = "home/.gemini/commands";
@@ -168,10 +168,10 @@ fn scalars_are_descriptions_in_both_formats() {
 
 #[test]
 fn home_directory_has_no_project_commands() {
-    let folder = tempfile::tempdir().expect("folder");
-    let root = folder.path();
-    let folders = command_folders(&dirs(root), root, true, false);
-    assert!(folders.iter().all(|folder| folder.source == CommandSource::User));
+    let directory = tempfile::tempdir().expect("directory");
+    let root = directory.path();
+    let directories = command_folders(&dirs(root), root, true, false);
+    assert!(directories.iter().all(|directory| directory.source == CommandSource::User));
 }
 
 #[test]
@@ -253,16 +253,17 @@ fn display_fields_may_contain_any_text() {
 
 #[test]
 fn dangling_link_is_reported_as_a_broken_command() {
-    let folder = tempfile::tempdir().expect("folder");
+    let folder = tempfile::tempdir().expect("directory");
     let (strong, weak) = (folder.path().join("strong"), folder.path().join("weak"));
     for directory in [&strong, &weak] {
-        std::fs::create_dir(directory).expect("folder");
+        std::fs::create_dir(directory).expect("directory");
     }
     std::fs::write(weak.join("foo.md"), "weak").expect("written");
     for name in ["foo.toml", ".#bar.toml"] {
         std::os::unix::fs::symlink("gone", strong.join(name)).expect("link");
     }
-    let command_folder = |folder| CommandFolder { source: CommandSource::User, folder };
+    let command_folder =
+        |directory| CommandFolder { source: CommandSource::User, folder: directory };
     let found = find_commands(&[command_folder(strong), command_folder(weak)]);
     let [problem] = found.problems.as_slice() else { panic!("{:?}", found.problems) };
     assert_eq!((problem.name.as_deref(), problem.overridden_by), (Some("foo"), 0));
@@ -271,8 +272,8 @@ fn dangling_link_is_reported_as_a_broken_command() {
 
 #[test]
 fn commands_of_other_agents_are_read_if_enabled() {
-    let folder = tempfile::tempdir().expect("folder");
-    let root = folder.path();
+    let directory = tempfile::tempdir().expect("directory");
+    let root = directory.path();
     let (dirs, project) = (dirs(&root.join("home")), root.join("project"));
     for (path, text) in [
         ("home/.claude/commands/fix.md", "their fix $1"),
@@ -280,7 +281,7 @@ fn commands_of_other_agents_are_read_if_enabled() {
         ("project/.claude/commands/git/look.md", "---\nargument-hint: [x]\n---\nlook $ARGUMENTS"),
     ] {
         let path = root.join(path);
-        std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
         std::fs::write(path, text).expect("written");
     }
     let found = |trusted, others| {

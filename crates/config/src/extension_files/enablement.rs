@@ -53,8 +53,8 @@ impl Enablement {
     }
 
     /// Whether an extension is enabled in a directory.
-    pub(crate) fn is_on(&self, name: &str, folder: &Path) -> bool {
-        let names = [with_slash(folder), with_slash(&real_path(folder))];
+    pub(crate) fn is_on(&self, name: &str, directory: &Path) -> bool {
+        let names = [with_slash(directory), with_slash(&real_path(directory))];
         let of = |rules: &[(String, Vec<String>)]| {
             rules.iter().find(|(known, _)| known == name).map(|(_, rules)| rules.clone())
         };
@@ -65,7 +65,7 @@ impl Enablement {
                 Some(rule) => (rule.to_owned(), false),
                 None => (rule, true),
             };
-            if names.iter().any(|folder| covers(&rule, folder)) {
+            if names.iter().any(|directory| covers(&rule, directory)) {
                 on = says;
             }
         }
@@ -150,23 +150,23 @@ fn read(file: &Path) -> Result<Vec<(String, Vec<String>)>, ConfigError> {
 }
 
 /// Whether a rule (without its `!`) covers a directory (with a trailing slash).
-fn covers(rule: &str, folder: &str) -> bool {
+fn covers(rule: &str, directory: &str) -> bool {
     match rule.strip_suffix('*') {
-        Some(prefix) => folder.starts_with(prefix),
-        None => folder.trim_end_matches('/') == rule.trim_end_matches('/'),
+        Some(prefix) => directory.starts_with(prefix),
+        None => directory.trim_end_matches('/') == rule.trim_end_matches('/'),
     }
 }
 
-fn with_slash(folder: &Path) -> String {
-    let mut text = folder.to_string_lossy().replace('\\', "/");
+fn with_slash(directory: &Path) -> String {
+    let mut text = directory.to_string_lossy().replace('\\', "/");
     if !text.ends_with('/') {
         text.push('/');
     }
     text
 }
 
-fn real_path(folder: &Path) -> PathBuf {
-    std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
+fn real_path(directory: &Path) -> PathBuf {
+    std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned())
 }
 
 #[cfg(test)]
@@ -198,8 +198,8 @@ mod tests {
 
     #[test]
     fn switch_replaces_covered_rules_and_does_not_write_the_gemini_file() {
-        let folder = tempfile::tempdir().expect("folder");
-        let root = std::fs::canonicalize(folder.path()).expect("real");
+        let directory = tempfile::tempdir().expect("directory");
+        let root = std::fs::canonicalize(directory.path()).expect("real");
         let dirs = UserDirs {
             user: root.clone(),
             gemini: root.join(".gemini"),
@@ -208,13 +208,13 @@ mod tests {
         let (one, two) = (root.join("one"), root.join("one/two"));
         std::fs::create_dir_all(&two).expect("folders");
         let theirs = dirs.gemini.join(FILE);
-        std::fs::create_dir_all(theirs.parent().expect("parent")).expect("folder");
+        std::fs::create_dir_all(theirs.parent().expect("parent")).expect("directory");
         std::fs::write(&theirs, r#"{"e": {"overrides": ["!/*"]}}"#).expect("written");
-        let on = |folder: &Path| Enablement::read(&dirs, &mut Vec::new()).is_on("e", folder);
+        let on = |directory: &Path| Enablement::read(&dirs, &mut Vec::new()).is_on("e", directory);
         assert!(!on(&one));
         switch_extension(&dirs, "e", true, None).expect("on");
         assert!(on(&one) && on(&two));
-        let here = |folder| Some(ExtensionScope::Workspace(folder));
+        let here = |directory| Some(ExtensionScope::Workspace(directory));
         switch_extension(&dirs, "e", false, here(&two)).expect("off");
         assert!(on(&one) && !on(&two));
         switch_extension(&dirs, "e", true, here(&one)).expect("on");

@@ -101,8 +101,8 @@ pub fn is_executable_name(name: &str) -> bool {
 
 /// Returns the hashes of the capabilities, programs, and text of a directory. Blocking; reads a
 /// few small files.
-pub fn fingerprint(folder: &Path) -> String {
-    [capability_hash(folder), programs(folder), hash_text_files(folder)]
+pub fn fingerprint(directory: &Path) -> String {
+    [capability_hash(directory), programs(directory), hash_text_files(directory)]
         .join(&SEPARATOR.to_string())
 }
 
@@ -119,11 +119,11 @@ pub(crate) struct ExtensionChanges {
 
 impl ExtensionChanges {
     /// Compares a directory with the recorded hashes ([`fingerprint`]). Blocking.
-    pub(crate) fn detect(noted: &str, folder: &Path) -> Self {
+    pub(crate) fn detect(noted: &str, directory: &Path) -> Self {
         let mut noted = noted.split(SEPARATOR);
         let mut differs = |now: &dyn Fn(&Path) -> String| {
             // A hash that was not recorded counts as unchanged.
-            noted.next().is_some_and(|noted| noted != now(folder))
+            noted.next().is_some_and(|noted| noted != now(directory))
         };
         Self {
             has_code_changes: differs(&capability_hash),
@@ -171,17 +171,17 @@ fn programs(folder: &Path) -> String {
 }
 
 /// Hashes its commands, context files, and skills.
-fn hash_text_files(folder: &Path) -> String {
+fn hash_text_files(directory: &Path) -> String {
     let mut files = Vec::new();
     let ends = |ends: &'static [&'static str]| {
         move |path: &Path| path.extension().is_some_and(|it| ends.iter().any(|end| it == *end))
     };
-    collect(&folder.join("commands"), 0, &mut files, &ends(&["toml", "md"]));
-    collect(&folder.join("skills"), 0, &mut files, &|path: &Path| path.ends_with("SKILL.md"));
-    if let Ok(manifest) = Manifest::read(folder) {
-        files.extend(manifest.context_paths(folder).0);
+    collect(&directory.join("commands"), 0, &mut files, &ends(&["toml", "md"]));
+    collect(&directory.join("skills"), 0, &mut files, &|path: &Path| path.ends_with("SKILL.md"));
+    if let Ok(manifest) = Manifest::read(directory) {
+        files.extend(manifest.context_paths(directory).0);
     }
-    hash(folder, files)
+    hash(directory, files)
 }
 
 /// Removes `.` and `..` from the path.
@@ -199,8 +199,13 @@ fn lexical(path: &Path) -> PathBuf {
 
 /// Collects the files below a directory for which `counts` returns true, without downloaded or
 /// generated files.
-fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, counts: &dyn Fn(&Path) -> bool) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+fn collect(
+    directory: &Path,
+    depth: usize,
+    files: &mut Vec<PathBuf>,
+    counts: &dyn Fn(&Path) -> bool,
+) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if name.starts_with('.') || name == "node_modules" || name == "__pycache__" {
@@ -217,14 +222,14 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, counts: &dyn F
     }
 }
 
-fn hash(folder: &Path, mut files: Vec<PathBuf>) -> String {
+fn hash(directory: &Path, mut files: Vec<PathBuf>) -> String {
     files.sort();
     files.dedup();
     // Context files are returned with their links resolved.
-    let real = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let real = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
     let mut pieces: Vec<Vec<u8>> = Vec::new();
     for path in files {
-        let name = path.strip_prefix(folder).or_else(|_| path.strip_prefix(&real));
+        let name = path.strip_prefix(directory).or_else(|_| path.strip_prefix(&real));
         let name = name.unwrap_or(&path);
         pieces.push(name.as_os_str().as_encoded_bytes().to_vec());
         if let Ok(Some(read)) = read_at_most(&path, MAX_BYTES) {
@@ -240,11 +245,11 @@ mod tests {
 
     #[test]
     fn changes_are_classified_and_older_records_stay_valid() {
-        let folder = tempfile::tempdir().expect("folder");
-        let root = folder.path();
+        let directory = tempfile::tempdir().expect("directory");
+        let root = directory.path();
         let write = |name: &str, text: &str| {
             let path = root.join(name);
-            std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
             std::fs::write(path, text).expect("written");
         };
         write(

@@ -137,12 +137,12 @@ fn note(file: &Path, name: &str, entry: Option<&LockEntry>) -> Result<(), Config
 /// # Errors
 /// Returns an error if a file cannot be read, or if the directory holds something that extensions
 /// must not contain: a symlink that leads outside, a device, or too much data.
-pub fn content_hash(folder: &Path) -> io::Result<String> {
-    let files = files_of(folder)?;
+pub fn content_hash(directory: &Path) -> io::Result<String> {
+    let files = files_of(directory)?;
     let mut hash = Sha256::new();
     let mut remaining = MAX_BYTES;
     for name in files {
-        let path = folder.join(&name);
+        let path = directory.join(&name);
         if let Ok(target) = fs::read_link(&path) {
             for piece in [name.as_os_str(), target.as_os_str()] {
                 let bytes = piece.as_encoded_bytes();
@@ -175,9 +175,9 @@ pub fn content_hash(folder: &Path) -> io::Result<String> {
 ///
 /// # Errors
 /// Fails like [`content_hash`], except for errors in reading the contents of files.
-pub fn files_of(folder: &Path) -> io::Result<Vec<PathBuf>> {
+pub fn files_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    list(folder, Path::new(""), 0, &mut files)?;
+    list(directory, Path::new(""), 0, &mut files)?;
     files.sort();
     Ok(files)
 }
@@ -260,23 +260,23 @@ mod tests {
 
     #[test]
     fn any_file_change_changes_the_hash() {
-        let folder = tempfile::tempdir().expect("folder");
+        let directory = tempfile::tempdir().expect("directory");
         let write = |name: &str, text: &str| {
-            fs::write(folder.path().join(name), text).expect("written");
-            content_hash(folder.path()).expect("hash")
+            fs::write(directory.path().join(name), text).expect("written");
+            content_hash(directory.path()).expect("hash")
         };
         let one = write("a", "1");
         assert_ne!(one, write("a", "2"));
         assert_eq!(one, write("a", "1"));
         assert_ne!(one, write("b", ""));
-        fs::remove_file(folder.path().join("b")).expect("removed");
+        fs::remove_file(directory.path().join("b")).expect("removed");
         assert_eq!(one, write(INSTALL_METADATA, "{}"));
         #[cfg(unix)]
         {
             let link = |to: &str| {
-                drop(fs::remove_file(folder.path().join("l")));
-                std::os::unix::fs::symlink(to, folder.path().join("l")).expect("link");
-                content_hash(folder.path())
+                drop(fs::remove_file(directory.path().join("l")));
+                std::os::unix::fs::symlink(to, directory.path().join("l")).expect("link");
+                content_hash(directory.path())
             };
             assert_ne!(link("a").expect("inside"), one);
             for out in ["..", "/etc/passwd", "x/../../y", "x/../y"] {
@@ -290,8 +290,8 @@ mod tests {
 
     #[test]
     fn lock_entries_are_saved_read_and_removed() {
-        let folder = tempfile::tempdir().expect("folder");
-        let root = folder.path();
+        let directory = tempfile::tempdir().expect("directory");
+        let root = directory.path();
         let dirs = UserDirs { user: root.into(), gemini: root.join("g"), parallax: root.join("p") };
         assert_eq!(find_entry(&dirs, "e"), None);
         let entry = LockEntry {

@@ -154,9 +154,9 @@ impl Manifest {
     ///
     /// # Errors
     /// Returns the reason why the directory is not an extension, without its path.
-    pub fn read(folder: &Path) -> Result<Self, String> {
-        let own_manifest = folder.join(OWN_MANIFEST);
-        let file = if own_manifest.exists() { own_manifest } else { folder.join(MANIFEST) };
+    pub fn read(directory: &Path) -> Result<Self, String> {
+        let own_manifest = directory.join(OWN_MANIFEST);
+        let file = if own_manifest.exists() { own_manifest } else { directory.join(MANIFEST) };
         match jsonc::read_object(&file) {
             Ok(Some(object)) => {
                 // Separators are the same for every installation, so that two versions can be
@@ -298,13 +298,13 @@ impl Manifest {
 
     /// Returns the context files that exist and stay inside the directory, with links resolved, and
     /// warnings about the others.
-    pub fn context_paths(&self, folder: &Path) -> (Vec<PathBuf>, Vec<String>) {
+    pub fn context_paths(&self, directory: &Path) -> (Vec<PathBuf>, Vec<String>) {
         let Some(names) = &self.context_files else {
-            let standard = folder.join(CONTEXT);
-            let (found, _) = inside(folder, &[CONTEXT.to_owned()]);
+            let standard = directory.join(CONTEXT);
+            let (found, _) = inside(directory, &[CONTEXT.to_owned()]);
             return if standard.is_file() { (found, Vec::new()) } else { Default::default() };
         };
-        inside(folder, names)
+        inside(directory, names)
     }
 
     /// Returns the names of context files that contain environment or setting variables, on one
@@ -337,9 +337,9 @@ fn stays_inside(relative: &Path) -> bool {
     })
 }
 
-fn inside(folder: &Path, names: &[String]) -> (Vec<PathBuf>, Vec<String>) {
+fn inside(directory: &Path, names: &[String]) -> (Vec<PathBuf>, Vec<String>) {
     let (mut paths, mut problems) = (Vec::new(), Vec::new());
-    let root = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let root = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
     for name in names {
         // Names are relative to the extension directory anyway.
         let own = name.strip_prefix("${extensionPath}").map(|rest| rest.trim_start_matches('/'));
@@ -520,10 +520,10 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn context_files_outside_the_extension_are_rejected() {
-        let folder = tempfile::tempdir().expect("folder");
-        let root = folder.path().join("ext");
+        let directory = tempfile::tempdir().expect("directory");
+        let root = directory.path().join("ext");
         std::fs::create_dir(&root).expect("made");
-        std::fs::write(folder.path().join("secret"), "s").expect("written");
+        std::fs::write(directory.path().join("secret"), "s").expect("written");
         std::fs::write(root.join("GEMINI.md"), "g").expect("written");
         std::os::unix::fs::symlink("../secret", root.join("link.md")).expect("link");
         let manifest = |names: Option<&[&str]>| Manifest {

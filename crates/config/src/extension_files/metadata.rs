@@ -62,8 +62,8 @@ pub struct InstallMetadata {
 
 impl InstallMetadata {
     /// Reads the file in a directory; `None` if it does not exist or is invalid. Blocking.
-    pub fn read(folder: &Path) -> Option<Self> {
-        Self::from_json(&jsonc::read_object(&folder.join(INSTALL_METADATA)).ok()??)
+    pub fn read(directory: &Path) -> Option<Self> {
+        Self::from_json(&jsonc::read_object(&directory.join(INSTALL_METADATA)).ok()??)
     }
 
     /// Parses an object; `None` if it is invalid.
@@ -157,29 +157,30 @@ pub fn github_repository(source: &str) -> Option<(String, String)> {
 
 /// Returns the hash of the files with the capabilities of an extension: its manifest, its hooks
 /// with the scripts that they run, its rules, and its agents. Blocking; reads a few small files.
-pub(super) fn capability_hash(folder: &Path) -> String {
+pub(super) fn capability_hash(directory: &Path) -> String {
     let mut pieces: Vec<Vec<u8>> = Vec::new();
     let mut take = |path: &Path| {
         if let Ok(Some(read)) = crate::read::read_at_most(path, 2 * 1024 * 1024) {
-            let name = path.strip_prefix(folder).unwrap_or(path);
+            let name = path.strip_prefix(directory).unwrap_or(path);
             pieces.push(name.as_os_str().as_encoded_bytes().to_vec());
             pieces.push(read.bytes);
         }
     };
     for file in [super::OWN_MANIFEST, super::MANIFEST, HOOKS] {
-        take(&folder.join(file));
+        take(&directory.join(file));
     }
     for part in ["policies", "agents"] {
-        let entries = std::fs::read_dir(folder.join(part)).into_iter().flatten().flatten();
+        let entries = std::fs::read_dir(directory.join(part)).into_iter().flatten().flatten();
         let mut files: Vec<_> = entries.map(|entry| entry.path()).take(1_000).collect();
         files.sort();
         files.iter().for_each(|path| take(path));
     }
-    let variables = ExtensionVariables::new(folder, Path::new(""), &[], &[]);
-    for mut hook in hooks_of_folder(folder, &mut Vec::new()) {
+    let variables = ExtensionVariables::new(directory, Path::new(""), &[], &[]);
+    for mut hook in hooks_of_folder(directory, &mut Vec::new()) {
         hook.command = variables.fill_command(&hook.command);
         // Programs of the system, outside of the directory, change with system updates.
-        let scripts = hook.scripts(folder).into_iter().filter(|path| path.starts_with(folder));
+        let scripts =
+            hook.scripts(directory).into_iter().filter(|path| path.starts_with(directory));
         scripts.for_each(|path| take(&path));
     }
     digest(pieces.iter().map(Vec::as_slice))
@@ -214,7 +215,7 @@ mod tests {
 
     #[test]
     fn metadata_round_trip() {
-        let folder = tempfile::tempdir().expect("folder");
+        let directory = tempfile::tempdir().expect("directory");
         let metadata = InstallMetadata {
             source: "https://github.com/a/b.git".to_owned(),
             kind: InstallKind::GithubRelease,
@@ -223,8 +224,9 @@ mod tests {
             auto_update: true,
             pre_release: false,
         };
-        std::fs::write(folder.path().join(INSTALL_METADATA), metadata.to_json()).expect("written");
-        assert_eq!(InstallMetadata::read(folder.path()), Some(metadata.clone()));
+        std::fs::write(directory.path().join(INSTALL_METADATA), metadata.to_json())
+            .expect("written");
+        assert_eq!(InstallMetadata::read(directory.path()), Some(metadata.clone()));
         // The same repository, written differently.
         let other = InstallMetadata { source: "git@github.com:a/b".to_owned(), ..metadata.clone() };
         assert_eq!(extension_id("x", Some(&metadata)), extension_id("x", Some(&other)));

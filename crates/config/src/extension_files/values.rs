@@ -253,15 +253,15 @@ mod tests {
 
     #[test]
     fn workspace_values_override_user_values_and_leftovers() {
-        let folder = tempfile::tempdir().expect("folder");
-        let root = folder.path();
+        let directory = tempfile::tempdir().expect("directory");
+        let root = directory.path();
         let dirs = UserDirs {
             user: root.to_owned(),
             gemini: root.join(".gemini"),
             parallax: root.join(".parallax"),
         };
         let installed = root.join("ext");
-        std::fs::create_dir_all(&installed).expect("folder");
+        std::fs::create_dir_all(&installed).expect("directory");
         std::fs::write(installed.join(".env"), "A=left\nB='left b'\nC=left\n").expect("written");
         let here = ExtensionScope::Workspace(root);
         let none = Keychain::default();

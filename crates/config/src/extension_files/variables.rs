@@ -19,17 +19,17 @@ pub struct ExtensionVariables {
 }
 
 impl ExtensionVariables {
-    /// Creates the variables of an extension in `folder`, used in `workspace`. `values` holds its
-    /// settings by variable, and `secrets` its sensitive settings.
+    /// Creates the variables of an extension in `directory`, used in `workspace`. `values` holds
+    /// its settings by variable, and `secrets` its sensitive settings.
     pub(crate) fn new(
-        folder: &Path,
+        directory: &Path,
         workspace: &Path,
         values: &[(String, String)],
         secrets: &[(String, String)],
     ) -> Self {
         let separator = std::path::MAIN_SEPARATOR.to_string();
         let mut pairs = vec![
-            ("extensionPath".to_owned(), folder.to_string_lossy().into_owned()),
+            ("extensionPath".to_owned(), directory.to_string_lossy().into_owned()),
             ("workspacePath".to_owned(), workspace.to_string_lossy().into_owned()),
             ("/".to_owned(), separator.clone()),
             ("pathSeparator".to_owned(), separator),

@@ -10,7 +10,7 @@ struct ExtensionDirs {
 
 impl ExtensionDirs {
     fn new() -> Self {
-        let world = Self { folder: tempfile::tempdir().expect("folder") };
+        let world = Self { folder: tempfile::tempdir().expect("directory") };
         std::fs::create_dir(world.path("project")).expect("project");
         world
     }
@@ -21,12 +21,12 @@ impl ExtensionDirs {
 
     fn write(&self, path: &str, text: &str) {
         let path = self.path(path);
-        std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
         std::fs::write(path, text).expect("written");
     }
 
-    fn manifest(&self, folder: &str, manifest: &Value) {
-        self.write(&format!("{folder}/{MANIFEST}"), &manifest.to_string());
+    fn manifest(&self, directory: &str, manifest: &Value) {
+        self.write(&format!("{directory}/{MANIFEST}"), &manifest.to_string());
     }
 
     fn config(&self) -> Config {
@@ -61,7 +61,7 @@ fn both_homes_are_read_and_parallax_wins() {
     world.manifest(".parallax/extensions/a", &version("a", "2"));
     world.manifest(".parallax/extensions/twice", &version("a", "3"));
     world.write(".gemini/extensions/broken/gemini-extension.json", "{");
-    std::fs::create_dir_all(world.path(".gemini/extensions/empty")).expect("folder");
+    std::fs::create_dir_all(world.path(".gemini/extensions/empty")).expect("directory");
     let found = world.load(&[]);
     assert_eq!(names(&found), [("a", true), ("b", true)]);
     assert_eq!(found.all[0].manifest.version, "2");
@@ -155,15 +155,15 @@ fn modified_extension_starts_no_programs() {
     world.write(".parallax/extensions/a/hooks/hooks.json", &hook.to_string());
     world.write(".parallax/extensions/a/h.sh", "true");
     world.write(".parallax/extensions/a/agents/x.md", "---\nname: x\n---\n");
-    let folder = world.path(".parallax/extensions/a");
+    let directory = world.path(".parallax/extensions/a");
     let metadata = json!({"source": "/x", "type": "local"}).to_string();
     world.write(&format!(".parallax/extensions/a/{INSTALL_METADATA}"), &metadata);
     let entry = LockEntry {
         version: "1".into(),
-        install: InstallMetadata::read(&folder).expect("metadata"),
+        install: InstallMetadata::read(&directory).expect("metadata"),
         commit: None,
-        hash: content_hash(&folder).expect("hash"),
-        code_hash: fingerprint(&folder),
+        hash: content_hash(&directory).expect("hash"),
+        code_hash: fingerprint(&directory),
     };
     lock(&world.config().dirs, "a", Some(&entry)).expect("noted");
     let hooks = |found: &Extensions| {

@@ -90,7 +90,7 @@ pub(super) fn scripts(command: &str, env: &[(String, String)], project: &Path) -
 
 /// Returns the paths that commands in a shell script may run. Each line is parsed separately, so
 /// that one line that cannot be parsed does not force a word-by-word reading of the others.
-fn script_paths(script: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
+fn script_paths(script: &str, project: &Path, directory: &Path) -> Vec<PathBuf> {
     // Parsing a line is slow, and most lines run nothing from this directory.
     let may_run = |line: &&str| {
         let runs = |word: &str| {
@@ -105,7 +105,7 @@ fn script_paths(script: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
         words.words.extend(more.words.into_iter().filter(|(word, is_run)| *is_run && word != "."));
         words.bases.extend(more.bases);
     }
-    words.bases.push(folder.to_owned());
+    words.bases.push(directory.to_owned());
     words.bases.sort();
     words.bases.dedup();
     let names = words.words.iter().filter(|(word, _)| !word.is_empty());
@@ -247,8 +247,8 @@ mod tests {
 
     #[test]
     fn executed_files_are_hashed_and_written_files_are_not() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let project = folder.path().join("a b");
+        let directory = tempfile::tempdir().expect("a directory");
+        let project = directory.path().join("a b");
         std::fs::create_dir(&project).expect("made");
         for name in ["sub", "pkg"] {
             std::fs::create_dir(project.join(name)).expect("made");
@@ -301,8 +301,8 @@ mod tests {
 
     #[test]
     fn files_named_by_variables_are_hashed() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let project = folder.path();
+        let directory = tempfile::tempdir().expect("a directory");
+        let project = directory.path();
         for name in ["start.txt", "a.js", "b.so", "state.json", "in.sh"] {
             std::fs::write(project.join(name), "x").expect("written");
         }

@@ -113,8 +113,8 @@ mod tests {
 
     #[test]
     fn duplicate_keys_are_changed_where_they_take_effect() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("settings.json");
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("settings.json");
         let text = r#"{"mcpServers": {"a": {"command": "1"}}, // first
             "mcpServers": {"b": {"command": "2"}, "b": {"command": "3"}}}"#;
         std::fs::write(&file, text).expect("written");
@@ -133,8 +133,8 @@ mod tests {
 
     #[test]
     fn server_edits_preserve_comments() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join(".parallax/settings.json");
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join(".parallax/settings.json");
         let server = |value: Value| value.as_object().cloned().expect("an object");
         let one = server(json!({"command": "c", "args": ["a \"b\""], "env": {"K": "v=w"}}));
         assert_eq!(add_server(&file, "my_srv", &one).expect("added"), EditResult::Added);

@@ -92,12 +92,12 @@ mod tests {
 
     #[test]
     fn parallax_switch_overrides_gemini_file_without_writing_it() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
         let files = EnablementFiles {
-            gemini_file: folder.path().join("g").join(FILE),
-            own_file: folder.path().join("p").join(FILE),
+            gemini_file: directory.path().join("g").join(FILE),
+            own_file: directory.path().join("p").join(FILE),
         };
-        std::fs::create_dir(folder.path().join("g")).expect("made");
+        std::fs::create_dir(directory.path().join("g")).expect("made");
         std::fs::write(&files.gemini_file, r#"{"my_srv": {"enabled": false}}"#).expect("written");
         assert!(files.read(&mut Vec::new()).is_disabled("My_Srv"));
         files.set("MY_SRV", true).expect("set");

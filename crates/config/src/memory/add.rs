@@ -31,11 +31,11 @@ pub fn user_memory_file(dirs: &UserDirs, names: &[String]) -> PathBuf {
 
 /// Returns the file for facts about the project: the first of `names` that exists in the directory,
 /// or else the first one. Blocking.
-pub fn project_memory_file(folder: &Path, names: &[String]) -> PathBuf {
+pub fn project_memory_file(directory: &Path, names: &[String]) -> PathBuf {
     let there = plain_names(names)
-        .filter_map(|name| find_exact_name(folder, name))
+        .filter_map(|name| find_exact_name(directory, name))
         .find(|file| file.is_file());
-    let first = || folder.join(plain_names(names).next().unwrap_or("GEMINI.md"));
+    let first = || directory.join(plain_names(names).next().unwrap_or("GEMINI.md"));
     there.unwrap_or_else(first)
 }
 

@@ -26,10 +26,10 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
         }
     }
     let mut notes = Vec::new();
-    for folder in options.notes {
+    for directory in options.notes {
         // The old name is used only if the new one does not exist.
-        let files = NOTES.map(|name| folder.join(name));
-        notes.extend(files.iter().find_map(|file| reader.read(file, folder, &|_| false)));
+        let files = NOTES.map(|name| directory.join(name));
+        notes.extend(files.iter().find_map(|file| reader.read(file, directory, &|_| false)));
     }
     let mut extensions = Vec::new();
     for path in options.extension_files {
@@ -40,10 +40,10 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
     }
     let mut project = Vec::new();
     if options.trusted {
-        let folders = upwards(options.cwd, options.boundary_markers);
-        let root = folders.first().cloned().unwrap_or_else(|| options.cwd.to_owned());
-        let own = folders.iter().map(|folder| (folder, &root));
-        let more = options.more_folders.iter().map(|folder| (folder, folder));
+        let directories = upwards(options.cwd, options.boundary_markers);
+        let root = directories.first().cloned().unwrap_or_else(|| options.cwd.to_owned());
+        let own = directories.iter().map(|directory| (directory, &root));
+        let more = options.more_folders.iter().map(|directory| (directory, directory));
         let names = sort_names(options.names);
         for (folder, root) in own.chain(more) {
             for name in &names {
@@ -62,21 +62,21 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
 /// Blocking.
 pub fn collect_upwards(
     options: &MemoryOptions<'_>,
-    folder: &Path,
+    directory: &Path,
     root: &Path,
     known: &dyn Fn(&Path) -> bool,
 ) -> Memory {
     let mut reader = MemoryReader { options, identities: HashSet::new(), warnings: Vec::new() };
     let mut project = Vec::new();
-    if options.trusted && folder.starts_with(root) {
-        let inside = |folder: &&Path| folder.starts_with(root);
-        let folders = folder.ancestors().take(HIGHEST).take_while(inside);
-        let folders: Vec<&Path> = folders.collect();
+    if options.trusted && directory.starts_with(root) {
+        let inside = |directory: &&Path| directory.starts_with(root);
+        let directories = directory.ancestors().take(HIGHEST).take_while(inside);
+        let directories: Vec<&Path> = directories.collect();
         let names = sort_names(options.names);
-        for folder in folders.into_iter().rev() {
+        for directory in directories.into_iter().rev() {
             for name in &names {
                 // Most directories have none, so this is checked first.
-                let Some(path) = find_exact_name(folder, name) else { continue };
+                let Some(path) = find_exact_name(directory, name) else { continue };
                 if path.is_file()
                     && !known(&path)
                     && !(options.ignored)(&path)
@@ -101,14 +101,14 @@ fn sort_names(names: &[String]) -> Vec<&String> {
 /// Returns the file with exactly this name in a directory, if there is one. Also on
 /// case-insensitive file systems, `agents.md` is not `AGENTS.md`. A link is matched by its own
 /// name. Blocking.
-pub(super) fn find_exact_name(folder: &Path, name: &str) -> Option<PathBuf> {
-    let file = folder.join(name);
+pub(super) fn find_exact_name(directory: &Path, name: &str) -> Option<PathBuf> {
+    let file = directory.join(name);
     let found = std::fs::symlink_metadata(&file).ok()?;
     let lower = name.to_lowercase();
     let other = if lower == name { name.to_uppercase() } else { lower };
     // If two names may refer to one file, only the directory listing shows the actual name. Most
     // directories do not need this check.
-    let twin = folder.join(&other);
+    let twin = directory.join(&other);
     let ambiguous = other != name
         && std::fs::symlink_metadata(&twin)
             .is_ok_and(|metadata| identity(&twin, &metadata) == identity(&file, &found));
@@ -126,17 +126,19 @@ fn has_entry(file: &Path) -> bool {
 fn upwards(cwd: &Path, markers: &[String]) -> Vec<PathBuf> {
     let ancestors = || cwd.ancestors().take(HIGHEST);
     let top = project_top(cwd, markers);
-    let mut folders: Vec<PathBuf> =
-        ancestors().take_while(|folder| folder.starts_with(top)).map(Path::to_owned).collect();
-    folders.reverse();
-    folders
+    let mut directories: Vec<PathBuf> = ancestors()
+        .take_while(|directory| directory.starts_with(top))
+        .map(Path::to_owned)
+        .collect();
+    directories.reverse();
+    directories
 }
 
 /// Returns the root of the project that contains a directory, found by marker names; without a
 /// marker, the directory itself. Blocking.
 pub fn project_top<'a>(cwd: &'a Path, markers: &[String]) -> &'a Path {
-    let marked = |folder: &&Path| {
-        markers.iter().any(|marker| !marker.is_empty() && folder.join(marker).exists())
+    let marked = |directory: &&Path| {
+        markers.iter().any(|marker| !marker.is_empty() && directory.join(marker).exists())
     };
     cwd.ancestors().take(HIGHEST).find(marked).unwrap_or(cwd)
 }

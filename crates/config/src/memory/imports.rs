@@ -71,8 +71,8 @@ impl<'a> ImportExpander<'a> {
     /// Returns the text of `file` with its imports expanded.
     pub(super) fn process(&mut self, text: String, file: &Path) -> String {
         self.visited.insert(std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()));
-        let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
-        let text = self.expand(text, &folder, 0);
+        let directory = file.parent().unwrap_or(Path::new("/")).to_owned();
+        let text = self.expand(text, &directory, 0);
         self.report_failures(file);
         if self.imported.is_empty() {
             return text;
@@ -109,7 +109,7 @@ impl<'a> ImportExpander<'a> {
         ));
     }
 
-    fn expand(&mut self, text: String, folder: &Path, depth: usize) -> String {
+    fn expand(&mut self, text: String, directory: &Path, depth: usize) -> String {
         let imports = find(&text);
         if imports.is_empty() {
             return text;
@@ -118,7 +118,7 @@ impl<'a> ImportExpander<'a> {
         let mut done = 0;
         for span in imports {
             let written = text.get(span.start + 1..span.end).unwrap_or_default();
-            let (written, found) = self.resolve(written, folder, depth);
+            let (written, found) = self.resolve(written, directory, depth);
             let end = span.start + 1 + written.len();
             let replacement = match found {
                 ImportTarget::NotAnImport => continue,
@@ -171,20 +171,20 @@ impl<'a> ImportExpander<'a> {
     fn resolve<'w>(
         &mut self,
         written: &'w str,
-        folder: &Path,
+        directory: &Path,
         depth: usize,
     ) -> (&'w str, ImportTarget) {
         let trimmed = written.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '"', '\'']);
         let name =
-            if folder.join(written).exists() || trimmed.is_empty() { written } else { trimmed };
-        (name, self.open(name, folder, depth))
+            if directory.join(written).exists() || trimmed.is_empty() { written } else { trimmed };
+        (name, self.open(name, directory, depth))
     }
 
-    fn open(&mut self, name: &str, folder: &Path, depth: usize) -> ImportTarget {
+    fn open(&mut self, name: &str, directory: &Path, depth: usize) -> ImportTarget {
         if name.contains("://") {
             return ImportTarget::Failed("URLs cannot be imported".to_owned());
         }
-        let path = folder.join(name);
+        let path = directory.join(name);
         let Ok(resolved) = std::fs::canonicalize(&path) else {
             // `@alice` and `@Override` are words, not files.
             return if name.contains(['.', '/']) {
@@ -394,9 +394,9 @@ mod tests {
 
     #[test]
     fn files_protected_from_tools_are_not_imported() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path();
-        std::fs::create_dir(root.join(".git")).expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path();
+        std::fs::create_dir(root.join(".git")).expect("a directory");
         for name in ["good.md", "secret.md", ".env", ".git/config", "gha-creds-1.json"] {
             std::fs::write(root.join(name), "TEXT").expect("written");
         }
@@ -425,13 +425,13 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_scanned_for_imports(text in "(@\\./[ab]\\.md|@a|[`~ \n]|```\n|\\PC){0,60}", flat: bool) {
-            let folder = tempfile::tempdir().expect("a folder");
+            let directory = tempfile::tempdir().expect("a directory");
             for name in ["a.md", "b.md"] {
-                std::fs::write(folder.path().join(name), &text).expect("written");
+                std::fs::write(directory.path().join(name), &text).expect("written");
             }
             let format = if flat { ImportFormat::Flat } else { ImportFormat::Tree };
-            let mut imports = ImportExpander::new(folder.path(), format, &|_| false);
-            let out = imports.process(text.clone(), &folder.path().join("a.md"));
+            let mut imports = ImportExpander::new(directory.path(), format, &|_| false);
+            let out = imports.process(text.clone(), &directory.path().join("a.md"));
             prop_assert!(out.len() < 100_000);
             if find(&text).is_empty() {
                 prop_assert_eq!(out, text);

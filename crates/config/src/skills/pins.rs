@@ -45,14 +45,18 @@ impl SkillPins {
 ///
 /// # Errors
 /// Returns an error if files cannot be read or written.
-pub fn pin_skill(dirs: &UserDirs, folder: &Path, source: Option<&str>) -> Result<(), ConfigError> {
+pub fn pin_skill(
+    dirs: &UserDirs,
+    directory: &Path,
+    source: Option<&str>,
+) -> Result<(), ConfigError> {
     let lock = file(dirs);
     if source.is_none() && !lock.exists() {
         return Ok(());
     }
-    let unreadable = |source| ConfigError::Unwritable { path: folder.to_owned(), source };
-    let hash = source.map(|_| content_hash(folder)).transpose().map_err(unreadable)?;
-    let Some(name) = folder.to_str() else { return Ok(()) };
+    let unreadable = |source| ConfigError::Unwritable { path: directory.to_owned(), source };
+    let hash = source.map(|_| content_hash(directory)).transpose().map_err(unreadable)?;
+    let Some(name) = directory.to_str() else { return Ok(()) };
     json_state_file::update(&lock, |root| {
         let (Some(source), Some(hash)) = (source, &hash) else {
             if let Some(entry) = root.get(name) {
@@ -76,11 +80,11 @@ mod tests {
 
     #[test]
     fn changed_skill_is_detected() {
-        let folder = tempfile::tempdir().expect("folder");
+        let folder = tempfile::tempdir().expect("directory");
         let root = folder.path();
         let dirs = UserDirs { user: root.into(), gemini: root.join("g"), parallax: root.join("p") };
         let directory = root.join("s");
-        std::fs::create_dir_all(&directory).expect("folder");
+        std::fs::create_dir_all(&directory).expect("directory");
         let write =
             |name: &str, text: &str| std::fs::write(directory.join(name), text).expect("written");
         write("SKILL.md", "---\nname: s\ndescription: d\n---\nDo it.");

@@ -30,8 +30,8 @@ pub(super) struct DirectoryScanner<'a> {
 }
 
 impl<'a> DirectoryScanner<'a> {
-    pub(super) fn new(folder: &'a Path) -> Self {
-        Self { folder, remaining: BUDGET, problems: Vec::new(), is_truncated: false }
+    pub(super) fn new(directory: &'a Path) -> Self {
+        Self { folder: directory, remaining: BUDGET, problems: Vec::new(), is_truncated: false }
     }
 
     /// Returns the sorted names found in several places.
@@ -141,9 +141,9 @@ impl<'a> DirectoryScanner<'a> {
     }
 
     /// Returns the relative paths of the files with an extension below the directory.
-    fn tree(&mut self, folder: &Path, suffix: &str) -> Vec<PathBuf> {
+    fn tree(&mut self, directory: &Path, suffix: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
-        let mut pending = vec![(folder.to_owned(), 0)];
+        let mut pending = vec![(directory.to_owned(), 0)];
         while let Some((path, depth)) = pending.pop() {
             for (path, kind) in self.entries(&path) {
                 if kind.is_dir() {
@@ -153,7 +153,7 @@ impl<'a> DirectoryScanner<'a> {
                         self.is_truncated = true;
                     }
                 } else if path.to_string_lossy().ends_with(suffix) {
-                    found.extend(path.strip_prefix(folder).map(Path::to_owned));
+                    found.extend(path.strip_prefix(directory).map(Path::to_owned));
                 }
             }
         }
@@ -161,11 +161,12 @@ impl<'a> DirectoryScanner<'a> {
     }
 
     /// Returns the entries of a directory with their types; symlinks are not followed.
-    fn entries(&mut self, folder: &Path) -> Vec<(PathBuf, std::fs::FileType)> {
-        let entries = match std::fs::read_dir(folder) {
+    fn entries(&mut self, directory: &Path) -> Vec<(PathBuf, std::fs::FileType)> {
+        let entries = match std::fs::read_dir(directory) {
             Ok(entries) => entries,
             Err(error) => {
-                let display_path = folder.strip_prefix(self.folder).unwrap_or(folder).display();
+                let display_path =
+                    directory.strip_prefix(self.folder).unwrap_or(directory).display();
                 let text = format!("`{display_path}` was not inspected: {error}");
                 self.problem(text);
                 return Vec::new();

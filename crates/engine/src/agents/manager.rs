@@ -232,7 +232,7 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
     let (mode, interactive, trusted) = (options.mode, options.interactive, options.trusted);
     let workspace = Arc::clone(&options.workspace);
     let room = options.compaction.clone();
-    let folder_context = options.folder_context.clone();
+    let directory_context = options.folder_context.clone();
     let generation = options.generation.clone();
     let (max_attempts, loop_detection) = (options.max_attempts, options.loop_detection);
     let (retry_base, approvals) = (options.retry_base, options.approvals);
@@ -274,7 +274,7 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
         compaction: room.clone(),
         pins: std::collections::BTreeSet::new(),
         sources: Vec::new(),
-        folder_context: folder_context.as_ref().map(|context| context.new_instance()),
+        folder_context: directory_context.as_ref().map(|context| context.new_instance()),
         editor_context: None,
         pending: std::collections::BTreeMap::new(),
         generation: generation.clone(),

@@ -9,8 +9,8 @@ use super::capability::Capability;
 use super::servers::servers;
 
 /// Adds a line for each agent and for each MCP server of an agent.
-pub(super) fn agents(folder: &Path, review: &mut Review) -> Result<(), String> {
-    for file in agent_files(&folder.join("agents")) {
+pub(super) fn agents(directory: &Path, review: &mut Review) -> Result<(), String> {
+    for file in agent_files(&directory.join("agents")) {
         match read_agents(&file, &AgentTier::User) {
             Ok(agents) => {
                 for agent in agents {
@@ -18,7 +18,7 @@ pub(super) fn agents(folder: &Path, review: &mut Review) -> Result<(), String> {
                 }
             }
             Err(reason) => {
-                let name = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
+                let name = file.strip_prefix(directory).unwrap_or(&file).display().to_string();
                 review.notes.push(format!("invalid agent `{name}`: {reason}"));
             }
         }

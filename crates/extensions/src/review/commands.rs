@@ -8,9 +8,9 @@ use super::Review;
 use parallax_config::commands::template::shell_blocks;
 
 /// Adds a line for each shell command of a template.
-pub(super) fn commands(folder: &Path, review: &mut Review) {
+pub(super) fn commands(directory: &Path, review: &mut Review) {
     let source = CommandSource::Extension(String::new());
-    let found = find_commands(&[CommandFolder { source, folder: folder.join("commands") }]);
+    let found = find_commands(&[CommandFolder { source, folder: directory.join("commands") }]);
     for file in &found.commands {
         for command in shell_blocks(&file.prompt, file.form) {
             let line = format!("command `/{}`: runs `{command}`", file.name);
@@ -20,7 +20,7 @@ pub(super) fn commands(folder: &Path, review: &mut Review) {
         }
     }
     for problem in &found.problems {
-        let name = problem.path.strip_prefix(folder).unwrap_or(&problem.path);
+        let name = problem.path.strip_prefix(directory).unwrap_or(&problem.path);
         review.notes.push(format!("invalid command `{}`: {}", name.display(), problem.message));
     }
 }

@@ -31,12 +31,12 @@ const BEGINNINGS: &[&[u8]] = &[
 ///
 /// # Errors
 /// Returns an error if a file cannot be read.
-pub(super) fn programs(folder: &Path, lines: &[String]) -> io::Result<BTreeMap<String, String>> {
+pub(super) fn programs(directory: &Path, lines: &[String]) -> io::Result<BTreeMap<String, String>> {
     let is_end = |char: char| char.is_whitespace() || "\"'`;|&()<>=,".contains(char);
     let words = || lines.iter().flat_map(|line| line.split(is_end));
     let mut found = BTreeMap::new();
-    for file in files_of(folder)? {
-        let path = folder.join(&file);
+    for file in files_of(directory)? {
+        let path = directory.join(&file);
         let Ok(metadata) = path.metadata() else { continue };
         if !metadata.is_file() {
             continue;
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn executable_files_are_distinguished_from_text_files() {
-        let folder = tempfile::tempdir().expect("folder");
+        let directory = tempfile::tempdir().expect("directory");
         for (path, text) in [
             ("h.sh", "x"),
             ("skills/s/run", "#!/bin/sh"),
@@ -152,23 +152,23 @@ mod tests {
             ("commands/a.toml", "#!x"),
             ("data.json", "{}"),
         ] {
-            let path = folder.path().join(path);
-            std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+            let path = directory.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
             std::fs::write(path, text).expect("written");
         }
         let lines = ["MCP server `s`: runs `odd ${extensionPath}/serve.xyz`".to_owned()];
-        let found = programs(folder.path(), &lines).expect("read");
+        let found = programs(directory.path(), &lines).expect("read");
         let found_names: Vec<&str> = found.keys().map(String::as_str).collect();
         assert_eq!(
             found_names,
             ["bin/tool", "h.sh", "lib/a.mjs", "package.json", "serve.xyz", "skills/s/run"]
         );
-        std::fs::write(folder.path().join("h.sh"), "y").expect("written");
-        let later = programs(folder.path(), &lines).expect("read");
+        std::fs::write(directory.path().join("h.sh"), "y").expect("written");
+        let later = programs(directory.path(), &lines).expect("read");
         assert_eq!(program_changes(&later, &found), ["changed executable files: `h.sh`"]);
         assert_eq!(program_changes(&found, &found), Vec::<String>::new());
-        std::fs::write(folder.path().join("new.py"), "y").expect("written");
-        let later = programs(folder.path(), &lines).expect("read");
+        std::fs::write(directory.path().join("new.py"), "y").expect("written");
+        let later = programs(directory.path(), &lines).expect("read");
         assert_eq!(program_changes(&later, &found)[0], "new executable files: `new.py`");
     }
 }

@@ -84,19 +84,19 @@ fn zip(entries: &[(&str, u32, &[u8], Option<u32>)]) -> Vec<u8> {
 
 /// Unpacks bytes; returns the directory, whose parent catches what escapes.
 fn unpacked(archive: &[u8]) -> (tempfile::TempDir, Result<(), ArchiveError>) {
-    let folder = tempfile::tempdir().expect("folder");
-    let (file, into) = (folder.path().join("archive"), folder.path().join("deep/into"));
+    let directory = tempfile::tempdir().expect("directory");
+    let (file, into) = (directory.path().join("archive"), directory.path().join("deep/into"));
     fs::write(&file, archive).expect("written");
-    fs::create_dir_all(&into).expect("folder");
+    fs::create_dir_all(&into).expect("directory");
     let output = unpack(&file, &into, LIMITS);
-    (folder, output)
+    (directory, output)
 }
 
 fn refused(archive: &[u8]) -> String {
     let (folder, done) = unpacked(archive);
-    let names: Vec<_> = fs::read_dir(folder.path()).expect("folder").flatten().collect();
+    let names: Vec<_> = fs::read_dir(folder.path()).expect("directory").flatten().collect();
     assert_eq!(names.len(), 2, "something escaped");
-    let inside: Vec<_> = fs::read_dir(folder.path().join("deep")).expect("folder").collect();
+    let inside: Vec<_> = fs::read_dir(folder.path().join("deep")).expect("directory").collect();
     assert_eq!(inside.len(), 1, "something escaped");
     done.expect_err("refused").to_string()
 }
@@ -194,6 +194,6 @@ proptest! {
         let length = archive.len();
         archive[at % length] = byte;
         let (folder, _) = unpacked(&archive);
-        prop_assert_eq!(fs::read_dir(folder.path()).expect("folder").count(), 2);
+        prop_assert_eq!(fs::read_dir(folder.path()).expect("directory").count(), 2);
     }
 }

@@ -26,9 +26,9 @@ pub(super) fn unpack(file: File, target: &mut UnpackTarget<'_>) -> Result<(), Ar
         let name = String::from_utf8_lossy(entry.name_raw()).into_owned();
         // The upper half is the Unix mode, if the writer set one.
         let mode = entry.unix_mode().unwrap_or(0);
-        let is_folder = check(&entry, &name, mode)?;
+        let is_directory = check(&entry, &name, mode)?;
         drop(entry);
-        if is_folder {
+        if is_directory {
             target.folder(&name)?;
             continue;
         }

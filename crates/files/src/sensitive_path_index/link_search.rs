@@ -140,12 +140,12 @@ impl Search<'_> {
             if elsewhere.is_empty() {
                 unsearched.push_back(PendingDirectory::Git(repository.clone(), PathBuf::new()));
             }
-            for folder in elsewhere {
-                parts.extend(self.parts(&folder));
-                if self.is_in_workspace(&folder) {
-                    found.git_directories.push(folder.clone());
+            for directory in elsewhere {
+                parts.extend(self.parts(&directory));
+                if self.is_in_workspace(&directory) {
+                    found.git_directories.push(directory.clone());
                 }
-                unsearched.push_back(PendingDirectory::Git(folder, PathBuf::new()));
+                unsearched.push_back(PendingDirectory::Git(directory, PathBuf::new()));
             }
         }
         for home in self.dirs {
@@ -203,10 +203,10 @@ impl Search<'_> {
                     (PendingDirectory::Tree(..), LinkOrFolder::Folder) => {}
                     (PendingDirectory::Git(_, above), kind) => {
                         let relative = above.join(name);
-                        let is_folder = *kind == LinkOrFolder::Folder;
-                        if is_git_private(&relative) && !is_folder {
+                        let is_directory = *kind == LinkOrFolder::Folder;
+                        if is_git_private(&relative) && !is_directory {
                             links.push_back(ProtectedLink::new(inner));
-                        } else if is_folder && may_hold_git_private(&relative) {
+                        } else if is_directory && may_hold_git_private(&relative) {
                             unsearched.push_back(PendingDirectory::Git(inner, relative));
                         }
                     }
@@ -250,7 +250,7 @@ impl Search<'_> {
     /// Returns the git directories that a `.git` file or link leads to: its own, and that of the
     /// repository if it belongs to a linked working tree. Empty for a directory.
     fn git_folders(&self, repository: &Path) -> Vec<PathBuf> {
-        let folder = match repository.symlink_metadata() {
+        let directory = match repository.symlink_metadata() {
             Ok(data) if data.is_symlink() => repository.canonicalize().ok(),
             Ok(data) if data.is_file() => repository.parent().and_then(|tree| {
                 let named = linked_directory(tree, &read_git_file(repository)?)?;
@@ -258,13 +258,17 @@ impl Search<'_> {
             }),
             _ => None,
         };
-        let folder = folder.filter(|folder| !self.contains_workspace(folder));
-        let folder = folder.filter(|folder| folder.join("HEAD").symlink_metadata().is_ok());
-        let common = folder.as_deref().and_then(|folder| {
-            let common = read_git_file(&folder.join("commondir"))?;
-            folder.join(common.trim()).canonicalize().ok()
+        let directory = directory.filter(|directory| !self.contains_workspace(directory));
+        let directory =
+            directory.filter(|directory| directory.join("HEAD").symlink_metadata().is_ok());
+        let common = directory.as_deref().and_then(|directory| {
+            let common = read_git_file(&directory.join("commondir"))?;
+            directory.join(common.trim()).canonicalize().ok()
         });
-        folder.into_iter().chain(common.filter(|common| !self.contains_workspace(common))).collect()
+        directory
+            .into_iter()
+            .chain(common.filter(|common| !self.contains_workspace(common)))
+            .collect()
     }
 
     /// Returns the links on the way to the git directory that a `.git` file names.
@@ -283,11 +287,11 @@ impl Search<'_> {
 
     /// Returns the parts of a git directory of the workspace that run programs or redirect git.
     /// Git itself changes `gitdir` when it moves a working tree, and runs nothing because of it.
-    fn parts(&self, folder: &Path) -> Vec<PathBuf> {
+    fn parts(&self, directory: &Path) -> Vec<PathBuf> {
         // The name protects a directory in a `.git`.
-        let is_named = folder.iter().any(|name| name == ".git");
+        let is_named = directory.iter().any(|name| name == ".git");
         let names = OF_GIT.iter().filter(|name| **name != "gitdir" && !is_named);
-        names.filter(|_| self.is_in_workspace(folder)).map(|name| folder.join(name)).collect()
+        names.filter(|_| self.is_in_workspace(directory)).map(|name| directory.join(name)).collect()
     }
 
     /// Whether a path is below a workspace directory.

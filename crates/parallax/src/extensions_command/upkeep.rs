@@ -129,11 +129,11 @@ pub(super) fn doctor(launch: &SessionConfig, name: Option<&str>) -> Result<Comma
 /// Runs the tests of the extension in a directory.
 pub(super) fn test(
     launch: &SessionConfig,
-    folder: &Path,
+    directory: &Path,
     names: &[String],
 ) -> Result<CommandResult, Failure> {
-    let (manifest, _) = launch.extension_manager().review_extension(folder)?;
-    let mut trials = launch.extension_manager().extension_tests(folder);
+    let (manifest, _) = launch.extension_manager().review_extension(directory)?;
+    let mut trials = launch.extension_manager().extension_tests(directory);
     if let Some(unknown) = names.iter().find(|name| trials.iter().all(|(known, _)| known != *name))
     {
         return Err(input_failure(format!("Test not found: `tests/{}.json`", one_line(unknown))));
@@ -152,7 +152,7 @@ pub(super) fn test(
     let (mut text, mut list, mut failed) = (String::new(), Vec::new(), 0);
     for (name, trial) in &trials {
         let wrong = match trial {
-            Ok(trial) => launch.extension_manager().try_extension(&program, folder, trial)?,
+            Ok(trial) => launch.extension_manager().try_extension(&program, directory, trial)?,
             Err(reason) => vec![format!("invalid test: {reason}")],
         };
         let marker = if wrong.is_empty() { "✓" } else { "✗" };

@@ -55,7 +55,7 @@ pub fn writes_git_configuration(command: &Command) -> bool {
         }
         // In an existing repository, `init` writes the values for this file system again.
         "init" => {
-            let here = |folder: &&str| matches!(*folder, "." | "./");
+            let here = |directory: &&str| matches!(*directory, "." | "./");
             operands_of(call.words).iter().all(here) && !has(&["--separate-git-dir"])
         }
         "submodule" => match first {

@@ -65,15 +65,15 @@ fn named_paths(command: &Command) -> Vec<Word> {
                 letters,
                 &["--suffix", "--mode", "--owner", "--group", "--rsh", "--exclude", "--include"],
             );
-            let folders = name == "install" && has_letter(command, &['d']);
-            if folders {
+            let directories = name == "install" && has_letter(command, &['d']);
+            if directories {
                 found.extend(all);
             } else if found.is_empty() {
                 // The last operand is a file, or a directory that receives the others.
                 found.extend(target_paths(&all));
             } else {
-                for folder in found.clone() {
-                    found.extend(all.iter().map(|source| inside(&folder, source)));
+                for directory in found.clone() {
+                    found.extend(all.iter().map(|source| inside(&directory, source)));
                 }
             }
             found
@@ -99,8 +99,8 @@ fn named_paths(command: &Command) -> Vec<Word> {
         "dd" => assignments_with_prefix(command, "of="),
         "tar" | "bsdtar" | "gtar" => tar(command),
         "unzip" => {
-            let folders = values(command, 'd', "");
-            if folders.is_empty() { current_directory_words() } else { folders }
+            let directories = values(command, 'd', "");
+            if directories.is_empty() { current_directory_words() } else { directories }
         }
         "curl" => {
             let mut found = values(command, 'o', "output");
@@ -159,14 +159,14 @@ fn target_paths(all: &[Word]) -> Vec<Word> {
     found
 }
 
-fn inside(folder: &Word, source: &Word) -> Word {
-    let (Some(folder_text), Some(name)) = (&folder.text, last_component(source)) else {
+fn inside(directory: &Word, source: &Word) -> Word {
+    let (Some(folder_text), Some(name)) = (&directory.text, last_component(source)) else {
         // Its text is not one of the source, which the command does not write.
-        let text = format!("{}/{}", folder.source, source.source);
+        let text = format!("{}/{}", directory.source, source.source);
         return Word { text: None, source: text, ..source.clone() };
     };
     let mut word = part(source, &format!("{}/{name}", folder_text.trim_end_matches('/')));
-    word.glob |= folder.glob;
+    word.glob |= directory.glob;
     word
 }
 
@@ -208,9 +208,9 @@ fn tar(command: &Command) -> Vec<Word> {
             || has_letter(command, &[letter])
             || has_long_option(command, long, long)
     };
-    let folders = values(command, 'C', "directory");
+    let directories = values(command, 'C', "directory");
     if has('x', "--extract") || has('x', "--get") {
-        return if folders.is_empty() { current_directory_words() } else { folders };
+        return if directories.is_empty() { current_directory_words() } else { directories };
     }
     if has('c', "--create") || has('r', "--append") || has('u', "--update") {
         let mut archives = values(command, 'f', "file");

@@ -27,7 +27,7 @@ impl Policy {
         let granted = finding.grants.clone().unwrap_or_default();
         let outside = effects.writes.iter().find(|path| {
             call.folders.are_outside(path)
-                && !granted.file_system.write.iter().any(|folder| path.starts_with(folder))
+                && !granted.file_system.write.iter().any(|directory| path.starts_with(directory))
         });
         if let Some(path) = outside
             && !finding.names_paths

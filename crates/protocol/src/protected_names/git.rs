@@ -28,10 +28,10 @@ pub fn is_git_private(relative: &Path) -> bool {
     names.iter().enumerate().skip(from).any(|(index, name)| {
         let name = name.as_encoded_bytes();
         let file = [&b"config"[..], b"config.worktree", b"commondir", b"gitdir"].contains(&name);
-        let folder = [&b"hooks"[..], b"info", b"branches", b"remotes"].contains(&name);
+        let directory = [&b"hooks"[..], b"info", b"branches", b"remotes"].contains(&name);
         let alternates = index == last && name == b"alternates";
         let steps = name == REBASE.as_bytes() && index + 1 == last && is(last, REBASE_STEPS);
-        (file && index == last || folder || alternates || steps) && (inner || index == 0)
+        (file && index == last || directory || alternates || steps) && (inner || index == 0)
     })
 }
 

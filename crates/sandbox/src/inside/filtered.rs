@@ -213,8 +213,8 @@ mod tests {
 
     #[test]
     fn entries_are_shown_hidden_or_filtered_by_the_plan() {
-        let folder = tempfile::tempdir().unwrap();
-        let home = folder.path().canonicalize().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path().canonicalize().unwrap();
         for name in [".docker", "work/src", ".config/gh"] {
             fs::create_dir_all(home.join(name)).unwrap();
         }

@@ -26,22 +26,22 @@ pub(crate) struct HostEnvironment {
 
 /// Collects the information from outside the session namespaces.
 pub(crate) fn collect(plan: &Plan, program: &OsStr) -> HostEnvironment {
-    let folder = env::current_dir().unwrap_or_default();
+    let directory = env::current_dir().unwrap_or_default();
     let path = env::var_os("PATH").unwrap_or_default();
     let program = Path::new(program);
     // A bare name is searched for in the search path.
     let named = program.components().count() > 1;
-    let program = named.then(|| folder.join(program));
+    let program = named.then(|| directory.join(program));
     let visible: Vec<PathBuf> = env::split_paths(&path)
         .chain(env::var_os("HOME").map(PathBuf::from))
-        .chain([folder.clone()])
+        .chain([directory.clone()])
         .chain(program.as_deref().and_then(Path::parent).map(PathBuf::from))
         .chain(program.clone())
         .filter(|path| path.is_absolute())
         .filter_map(|path| fs::canonicalize(path).ok())
         .collect();
     let listening = listening::host_sockets(plan, &visible);
-    HostEnvironment { folder, visible, listening }
+    HostEnvironment { folder: directory, visible, listening }
 }
 
 /// Kills all descendants of this process that `/proc` of the host shows. Repeats until none is

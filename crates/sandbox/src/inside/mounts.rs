@@ -54,10 +54,10 @@ pub(crate) fn strip_root(path: &Path) -> &Path {
 
 /// Creates a file or directory as a mount point at a path below an open directory. Removes entries
 /// in the path that are not directories.
-pub(crate) fn make_target(mut at: OwnedFd, path: &Path, folder: bool) -> Result<OwnedFd, Errno> {
+pub(crate) fn make_target(mut at: OwnedFd, path: &Path, directory: bool) -> Result<OwnedFd, Errno> {
     let mut names = components_of(path).peekable();
     while let Some(name) = names.next() {
-        at = make_entry(&at, name, folder || names.peek().is_some())?;
+        at = make_entry(&at, name, directory || names.peek().is_some())?;
     }
     Ok(at)
 }
@@ -67,12 +67,12 @@ pub(crate) fn make_target(mut at: OwnedFd, path: &Path, folder: bool) -> Result<
 const TRIES: usize = 8;
 
 /// Opens a directory or file with this name, creating it if it does not exist or has another type.
-fn make_entry(at: &OwnedFd, name: &OsStr, folder: bool) -> Result<OwnedFd, Errno> {
+fn make_entry(at: &OwnedFd, name: &OsStr, directory: bool) -> Result<OwnedFd, Errno> {
     for _ in 0..TRIES {
         match open_entry(at, name) {
             Ok(found) => {
                 let kind = FileType::from_raw_mode(fstat(&found)?.st_mode);
-                if (kind == FileType::Directory) == folder {
+                if (kind == FileType::Directory) == directory {
                     return Ok(found);
                 }
                 // A leftover of a command in its private directory.
@@ -84,7 +84,7 @@ fn make_entry(at: &OwnedFd, name: &OsStr, folder: bool) -> Result<OwnedFd, Errno
             Err(error) if is_missing(error) => {}
             Err(error) => return Err(error),
         }
-        let created = if folder {
+        let created = if directory {
             mkdirat(at, name, Mode::from_raw_mode(0o755))
         } else {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
@@ -106,8 +106,8 @@ fn components_of(path: &Path) -> impl Iterator<Item = &OsStr> {
 }
 
 /// Opens an entry of a directory itself, not the target of a link.
-pub(crate) fn open_entry(folder: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
-    openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+pub(crate) fn open_entry(directory: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    openat(directory, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
 pub(crate) fn is_folder(file: &OwnedFd) -> SandboxResult<bool> {

@@ -249,10 +249,10 @@ impl OvermountMonitor {
     fn watch_nearest_directory(&self, names: &mut NameWatch, at: usize) {
         let Some(cover) = self.overmounts.get(at) else { return };
         let mut awaited = cover.path.file_name();
-        for folder in cover.path.ancestors().skip(1) {
+        for directory in cover.path.ancestors().skip(1) {
             let Some(name) = awaited else { return };
             // A symbolic link in the path could lead to any directory of the host.
-            match mounts::open_real(&self.root, folder) {
+            match mounts::open_real(&self.root, directory) {
                 Ok(open) => {
                     if let Ok(number) = watch_open(&names.events, &self.proc, &open) {
                         let waiting = names.watched_names.entry(number).or_default();
@@ -262,7 +262,7 @@ impl OvermountMonitor {
                     }
                     return;
                 }
-                Err(error) if is_missing(error) => awaited = folder.file_name(),
+                Err(error) if is_missing(error) => awaited = directory.file_name(),
                 Err(_) => return,
             }
         }
@@ -370,14 +370,15 @@ fn in_real_directories<'a>(
 ) -> impl Iterator<Item = &'a PathBuf> {
     let made = fstat(stage).map(|stat| stat.st_dev).ok();
     let mut known: HashMap<PathBuf, bool> = HashMap::new();
-    let mut is_real = move |folder: &Path| {
-        *known.entry(folder.to_owned()).or_insert_with(|| {
+    let mut is_real = move |directory: &Path| {
+        *known.entry(directory.to_owned()).or_insert_with(|| {
             // The first directory that exists decides. An inaccessible one cannot be entered.
-            let open =
-                folder.ancestors().find_map(|folder| match mounts::open_real(root, folder) {
+            let open = directory.ancestors().find_map(|directory| {
+                match mounts::open_real(root, directory) {
                     Err(error) if is_missing(error) => None,
                     found => Some(found.ok()),
-                });
+                }
+            });
             let device = open.flatten().and_then(|open| Some(fstat(&open).ok()?.st_dev));
             device.is_some() && device != made
         })
@@ -386,13 +387,13 @@ fn in_real_directories<'a>(
 }
 
 /// Watches an open directory, for which no path is certain to lead to it.
-fn watch_open(events: &OwnedFd, proc: &OwnedFd, folder: &OwnedFd) -> Result<i32, Errno> {
+fn watch_open(events: &OwnedFd, proc: &OwnedFd, directory: &OwnedFd) -> Result<i32, Errno> {
     let flags =
         inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::ONLYDIR;
     // `inotify_add_watch` resolves relative paths only from the working directory, which nothing
     // else in this process uses.
     rustix::process::fchdir(proc)?;
-    inotify::add_watch(events, format!("self/fd/{}", folder.as_raw_fd()), flags)
+    inotify::add_watch(events, format!("self/fd/{}", directory.as_raw_fd()), flags)
 }
 
 fn is_covered_at(root: &OwnedFd, path: &Path) -> bool {

@@ -36,11 +36,11 @@ pub(crate) struct PlaceholderTmpfs {
 
 impl PlaceholderTmpfs {
     pub(crate) fn create(root: &OwnedFd, unmapped_user: Option<u32>) -> SandboxResult<Self> {
-        let folder = new_tmpfs()?;
+        let directory = new_tmpfs()?;
         let dev = openat(root, "dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
             .unsupported("/dev")?;
-        mounts::mount(&folder, dev).unsupported("/dev")?;
-        let stage = Self { folder, unmapped_user, cover_count: AtomicU32::new(0) };
+        mounts::mount(&directory, dev).unsupported("/dev")?;
+        let stage = Self { folder: directory, unmapped_user, cover_count: AtomicU32::new(0) };
         stage.folder("closed", 0)?;
         stage.folder("dev", 0o755)?;
         stage.folder("shm", 0o1777)?;
@@ -52,8 +52,8 @@ impl PlaceholderTmpfs {
     }
 
     /// Opens the stage of another process.
-    pub(crate) fn open(folder: OwnedFd) -> Self {
-        Self { folder, unmapped_user: None, cover_count: AtomicU32::new(0) }
+    pub(crate) fn open(directory: OwnedFd) -> Self {
+        Self { folder: directory, unmapped_user: None, cover_count: AtomicU32::new(0) }
     }
 
     /// Returns the directory, for [`PlaceholderTmpfs::open`].
@@ -178,9 +178,9 @@ pub(crate) fn temporary_folder(plan: &Plan) -> SandboxResult<PathBuf> {
 
 /// Copies a symbolic link of a system directory to the private directory that replaces it. Errors
 /// are ignored: without the link, a program may miss something.
-pub(crate) fn copy_link(link: &Path, folder: &Path) {
+pub(crate) fn copy_link(link: &Path, directory: &Path) {
     let (Ok(target), Some(name)) = (fs::read_link(link), link.file_name()) else { return };
-    let copy = folder.join(name);
+    let copy = directory.join(name);
     if fs::read_link(&copy).ok().as_ref() != Some(&target) {
         let _ = fs::remove_file(&copy);
         let _ = std::os::unix::fs::symlink(target, copy);
@@ -216,8 +216,8 @@ fn through_proc(file: &OwnedFd) -> PathBuf {
 }
 
 fn mount_overlay(lower: &[&Path], upper: &Path, work: &Path) -> Result<OwnedFd, Errno> {
-    for folder in [upper, work] {
-        let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    for directory in [upper, work] {
+        let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
         created.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     }
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
@@ -242,9 +242,9 @@ fn mount_overlay(lower: &[&Path], upper: &Path, work: &Path) -> Result<OwnedFd, 
 }
 
 /// Joins directories into a list, escaping the separators.
-fn list(folders: &[&Path]) -> PathBuf {
+fn list(directories: &[&Path]) -> PathBuf {
     let mut text = Vec::new();
-    for (index, folder) in folders.iter().enumerate() {
+    for (index, folder) in directories.iter().enumerate() {
         text.extend((index > 0).then_some(b':'));
         for byte in folder.as_os_str().as_bytes() {
             text.extend(matches!(byte, b':' | b'\\').then_some(b'\\'));

@@ -276,8 +276,8 @@ mod tests {
 
     #[test]
     fn siblings_of_hidden_paths_are_readable_and_their_parents_are_not() {
-        let folder = tempfile::tempdir().unwrap();
-        let home = folder.path().canonicalize().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path().canonicalize().unwrap();
         for name in ["a/.ssh", "a/work", "b"] {
             fs::create_dir_all(home.join(name)).unwrap();
         }
@@ -296,8 +296,8 @@ mod tests {
 
     #[test]
     fn entry_exchanged_with_a_link_after_it_was_listed_is_not_followed() {
-        let folder = tempfile::tempdir().unwrap();
-        let home = folder.path().canonicalize().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path().canonicalize().unwrap();
         let work = home.join("work");
         let names: Vec<PathBuf> = (0..9).map(|number| work.join(format!("d{number}"))).collect();
         for path in names.iter().chain([&home.join(".ssh"), &work.join(".env")]) {

@@ -61,12 +61,12 @@ impl<'s> WriterSearch<'s> {
         while let Some(path) = pending.pop() {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
-            let folder = match openat2(top, &path, flags, Mode::empty(), resolve) {
+            let directory = match openat2(top, &path, flags, Mode::empty(), resolve) {
                 Err(Errno::NAMETOOLONG) => return Err(Errno::NAMETOOLONG),
                 Err(_) => continue,
                 Ok(folder) => folder,
             };
-            for entry in Dir::read_from(&folder)?.flatten() {
+            for entry in Dir::read_from(&directory)?.flatten() {
                 let name = entry.file_name();
                 if name == c"." || name == c".." {
                     continue;
@@ -74,7 +74,9 @@ impl<'s> WriterSearch<'s> {
                 if self.ids.len() > MAX_ENTRIES || start.elapsed() > MAX_TIME {
                     return Err(Errno::TOOBIG);
                 }
-                let Ok(state) = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+                let Ok(state) = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
+                    continue;
+                };
                 self.ids.insert((state.st_dev, state.st_ino));
                 if FileType::from_raw_mode(state.st_mode).is_dir() {
                     pending.push(path.join(OsStr::from_bytes(name.to_bytes())));
@@ -147,14 +149,14 @@ impl<'s> WriterSearch<'s> {
 
 /// Returns the directories of a process's tasks in `/proc`.
 fn tasks(proc: &OwnedFd, process: i32) -> Vec<String> {
-    let folder = format!("{process}/task");
-    numbers(proc, folder.as_str()).iter().map(|task| format!("{folder}/{task}")).collect()
+    let directory = format!("{process}/task");
+    numbers(proc, directory.as_str()).iter().map(|task| format!("{directory}/{task}")).collect()
 }
 
 /// Returns the entries of a directory that are numbers.
-pub(crate) fn numbers(proc: &OwnedFd, folder: impl rustix::path::Arg) -> Vec<i32> {
+pub(crate) fn numbers(proc: &OwnedFd, directory: impl rustix::path::Arg) -> Vec<i32> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let entries = openat(proc.as_fd(), folder, flags, Mode::empty()).and_then(Dir::new);
+    let entries = openat(proc.as_fd(), directory, flags, Mode::empty()).and_then(Dir::new);
     let names = entries.into_iter().flatten().flatten();
     names.filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok()).collect()
 }

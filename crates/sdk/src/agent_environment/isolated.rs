@@ -139,7 +139,7 @@ fn build_environment(
     let context = own.context_sources();
     let begun_with = build_context(&context, &files, &[]).files;
     let warn = Arc::clone(&inputs.warn);
-    let folder_context = NestedContext::new(context, Arc::clone(&files), begun_with, warn);
+    let directory_context = NestedContext::new(context, Arc::clone(&files), begun_with, warn);
     let environment = SessionEnvironment {
         sandbox: toolbox::shell_options(&own, artifacts.clone()).sandbox,
         launch: own,
@@ -165,7 +165,7 @@ fn build_environment(
     let workspace = AgentWorkspace {
         roots: Arc::new(move || roots.roots()),
         checkpoints,
-        folder_context: Arc::new(folder_context),
+        folder_context: Arc::new(directory_context),
         finish: Box::new(move |can_be_resumed| environment_end.finish(can_be_resumed)),
     };
     let environment = Box::new(environment);

@@ -22,8 +22,8 @@ impl DiscoveryCache {
     /// Returns the cache file for this command and directory.
     pub(super) fn new(home: &Path, discovery: &Discovery) -> Self {
         let mut hash = Sha256::new();
-        let folder = discovery.directory.as_os_str().as_encoded_bytes();
-        for piece in discovery.discover.iter().map(String::as_bytes).chain([folder]) {
+        let directory = discovery.directory.as_os_str().as_encoded_bytes();
+        for piece in discovery.discover.iter().map(String::as_bytes).chain([directory]) {
             hash.update((piece.len() as u64).to_le_bytes());
             hash.update(piece);
         }
@@ -52,9 +52,9 @@ impl DiscoveryCache {
     }
 
     fn replace(&self, report: &[u8]) -> io::Result<()> {
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        parallax_exec::create_private_folder(folder)?;
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        let directory = self.path.parent().unwrap_or(Path::new("."));
+        parallax_exec::create_private_folder(directory)?;
+        let mut file = tempfile::NamedTempFile::new_in(directory)?;
         file.write_all(report)?;
         file.persist(&self.path).map_err(|error| error.error)?;
         Ok(())

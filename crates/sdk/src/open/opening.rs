@@ -555,12 +555,12 @@ impl SessionBuilder {
                 workspace: Arc::new(move || folders.roots()),
                 add_directory: Box::new(move |path| {
                     let before = added.roots().len();
-                    let folder = added.add_root(&path).map_err(|error| error.to_string())?;
+                    let directory = added.add_root(&path).map_err(|error| error.to_string())?;
                     if let Some(servers) = roots_of.clone().filter(|_| added.roots().len() > before)
                     {
                         tokio::spawn(async move { servers.roots_changed().await });
                     }
-                    Ok(folder)
+                    Ok(directory)
                 }),
                 describe_directories: directories::describe_directories(
                     &self.launch,

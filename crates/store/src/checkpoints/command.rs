@@ -92,8 +92,9 @@ impl GitCopyPolicy {
 /// a directory takes the objects of git with it.
 fn movable_repositories(walked: &WalkResult) -> HashSet<Arc<Path>> {
     let parent_directory = |(location, _): &(ConfinedPath, u64)| {
-        let folder = location.relative.parent().filter(|folder| !folder.as_os_str().is_empty())?;
-        Some(location.root.join(folder))
+        let directory =
+            location.relative.parent().filter(|directory| !directory.as_os_str().is_empty())?;
+        Some(location.root.join(directory))
     };
     let tops: HashSet<PathBuf> = walked.repositories.iter().filter_map(parent_directory).collect();
     if tops.is_empty() {
@@ -361,9 +362,9 @@ impl Checkpoints {
                 };
             }
         }
-        let mut folders = HashMap::new();
+        let mut directories = HashMap::new();
         pending.retain(|(at, entry, _)| {
-            let fixed = is_fixed(&entry.path, &mut folders);
+            let fixed = is_fixed(&entry.path, &mut directories);
             if let (true, Some(slot)) = (fixed, old.get_mut(*at)) {
                 *slot = Some(PreviousContent::Fixed);
             }

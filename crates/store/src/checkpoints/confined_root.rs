@@ -92,18 +92,19 @@ impl Roots {
     /// Resolves the directories, skipping those that do not exist.
     pub fn new(requested: &[PathBuf]) -> Self {
         let mut real: Vec<PathBuf> =
-            requested.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
+            requested.iter().filter_map(|directory| directory.canonicalize().ok()).collect();
         real.sort();
-        let mut folders: Vec<Arc<Path>> = Vec::new();
-        for folder in real {
-            if folder.is_dir() && !folders.iter().any(|outer| folder.starts_with(outer)) {
-                folders.push(folder.into());
+        let mut directories: Vec<Arc<Path>> = Vec::new();
+        for directory in real {
+            if directory.is_dir() && !directories.iter().any(|outer| directory.starts_with(outer)) {
+                directories.push(directory.into());
             }
         }
-        let project = requested.first().and_then(|folder| folder.canonicalize().ok());
-        let holds = |folder: &Arc<Path>| project.as_ref().is_some_and(|it| it.starts_with(folder));
-        let main = folders.iter().position(holds).unwrap_or_default();
-        Self { folders, main }
+        let project = requested.first().and_then(|directory| directory.canonicalize().ok());
+        let holds =
+            |directory: &Arc<Path>| project.as_ref().is_some_and(|it| it.starts_with(directory));
+        let main = directories.iter().position(holds).unwrap_or_default();
+        Self { folders: directories, main }
     }
 
     /// Returns the directories, the project directory first, each with whether it was added to the
@@ -111,7 +112,7 @@ impl Roots {
     pub fn folders_with_project_first(&self) -> impl Iterator<Item = (&Arc<Path>, bool)> {
         let added = self.folders.iter().enumerate().filter(|(index, _)| *index != self.main);
         let added = added.map(|(_, folder)| (folder, true));
-        self.folders.get(self.main).map(|folder| (folder, false)).into_iter().chain(added)
+        self.folders.get(self.main).map(|directory| (directory, false)).into_iter().chain(added)
     }
 
     pub fn folders(&self) -> &[Arc<Path>] {
@@ -255,8 +256,8 @@ impl EntryHandle {
     /// Sets the permission bits of a directory.
     pub fn set_folder_mode(&self, mode: u32) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = openat(&self.folder, &self.name, flags, Mode::empty())?;
-        Ok(rustix::fs::fchmod(&folder, permission_bits(mode))?)
+        let directory = openat(&self.folder, &self.name, flags, Mode::empty())?;
+        Ok(rustix::fs::fchmod(&directory, permission_bits(mode))?)
     }
 
     /// Creates a temporary file in the same directory, accessible only to its owner.
@@ -357,26 +358,26 @@ pub(super) fn permission_bits(mode: u32) -> Mode {
 }
 
 /// Sets the mode of a directory that may not be readable. Anything else is left alone.
-pub(super) fn set_folder_mode(folder: &OwnedFd, name: &OsStr, mode: u32) -> io::Result<()> {
+pub(super) fn set_folder_mode(directory: &OwnedFd, name: &OsStr, mode: u32) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         let flags = FOLDER | OFlags::NOFOLLOW;
-        let folder = match openat(folder, name, flags, Mode::empty()) {
+        let directory = match openat(directory, name, flags, Mode::empty()) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
             opened => opened?,
         };
         // A path-only descriptor can be named but not changed.
-        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&folder));
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&directory));
         Ok(rustix::fs::chmod(path, permission_bits(mode))?)
     }
     #[cfg(not(target_os = "linux"))]
     {
-        let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
             return Ok(());
         }
         let flags = AtFlags::SYMLINK_NOFOLLOW;
-        Ok(rustix::fs::chmodat(folder, name, permission_bits(mode), flags)?)
+        Ok(rustix::fs::chmodat(directory, name, permission_bits(mode), flags)?)
     }
 }
 
@@ -393,10 +394,10 @@ pub(super) fn open_root(root: &Path, permissions: u32) {
 }
 
 /// Opens a regular file in a directory without following links or blocking on a named pipe.
-pub(super) fn open_file(folder: &OwnedFd, name: &OsStr) -> io::Result<(File, Stamp)> {
+pub(super) fn open_file(directory: &OwnedFd, name: &OsStr) -> io::Result<(File, Stamp)> {
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = openat(folder, name, flags, Mode::empty())?;
+    let file = openat(directory, name, flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&file)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(io::Error::other("it is not a regular file"));
@@ -404,8 +405,8 @@ pub(super) fn open_file(folder: &OwnedFd, name: &OsStr) -> io::Result<(File, Sta
     Ok((File::from(file), Stamp::from_stat(&stat)))
 }
 
-pub(super) fn link_target(folder: &OwnedFd, name: &OsStr) -> io::Result<EncodedPath> {
-    let target = rustix::fs::readlinkat(folder, name, Vec::new())?.into_bytes();
+pub(super) fn link_target(directory: &OwnedFd, name: &OsStr) -> io::Result<EncodedPath> {
+    let target = rustix::fs::readlinkat(directory, name, Vec::new())?.into_bytes();
     Ok(EncodedPath::from_path(Path::new(OsStr::from_bytes(&OsString::from_vec(target).into_vec()))))
 }
 

@@ -265,8 +265,8 @@ mod tests {
 
     #[test]
     fn file_is_unlocked_even_if_a_starting_process_shares_it() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let path = folder.path().join("s1.5.mark");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("s1.5.mark");
         fs::write(&path, "{}").expect("written");
         let file = open_if_abandoned(&path).expect("abandoned");
         assert!(open_if_abandoned(&path).is_none(), "locked");

@@ -44,9 +44,9 @@ pub(super) enum TrackedState {
 pub(super) type Indexes = HashMap<PathBuf, (Stamp, Option<Arc<Index>>)>;
 
 impl Repository {
-    /// Returns the repository whose working tree has the root `folder`, if there is one.
-    pub fn open_at_root(folder: &Path, indexes: &mut Indexes) -> Option<Self> {
-        let git = git_folder(folder)?;
+    /// Returns the repository whose working tree has the root `directory`, if there is one.
+    pub fn open_at_root(directory: &Path, indexes: &mut Indexes) -> Option<Self> {
+        let git = git_folder(directory)?;
         let common = common_directory(&git);
         let mut config = ConversionConfig::default();
         for file in configuration(&git, &common) {
@@ -55,7 +55,7 @@ impl Repository {
         let mut attributes = Vec::new();
         let mut files = vec![PathBuf::from("/etc/gitattributes"), common.join("info/attributes")];
         files.extend(config.attributes_files.iter().cloned());
-        files.extend(user_folder().map(|folder| folder.join("git/attributes")));
+        files.extend(user_folder().map(|directory| directory.join("git/attributes")));
         for file in files {
             attributes.extend(Attributes::read(&file));
         }
@@ -64,7 +64,7 @@ impl Repository {
                 .iter()
                 .any(|name| std::env::var_os(name).is_some());
         Some(Self {
-            top: folder.to_path_buf(),
+            top: directory.to_path_buf(),
             index: if config.sha256 { None } else { read_index(&git.join("index"), indexes) },
             attributes,
             converts_all: config.converts || odd_environment,
@@ -72,8 +72,8 @@ impl Repository {
     }
 
     /// Returns the repository that contains a directory.
-    pub fn containing(folder: &Path, indexes: &mut Indexes) -> Option<Self> {
-        folder.ancestors().find_map(|folder| Self::open_at_root(folder, indexes))
+    pub fn containing(directory: &Path, indexes: &mut Indexes) -> Option<Self> {
+        directory.ancestors().find_map(|directory| Self::open_at_root(directory, indexes))
     }
 
     /// Returns what git knows about a file, by its name relative to the root. `attributes` are the
@@ -102,8 +102,8 @@ impl Repository {
     }
 
     /// Whether a file below this directory (with a trailing slash) is tracked.
-    pub fn tracks_below(&self, folder: &[u8]) -> bool {
-        self.index.as_ref().is_some_and(|index| index.tracks_below(folder))
+    pub fn tracks_below(&self, directory: &[u8]) -> bool {
+        self.index.as_ref().is_some_and(|index| index.tracks_below(directory))
     }
 }
 
@@ -122,9 +122,9 @@ fn read_index(path: &Path, indexes: &mut Indexes) -> Option<Arc<Index>> {
     index
 }
 
-/// Returns the git directory of a working tree with the root `folder`.
-pub(super) fn git_folder(folder: &Path) -> Option<PathBuf> {
-    git_directory(folder).filter(|git| git.is_dir())
+/// Returns the git directory of a working tree with the root `directory`.
+pub(super) fn git_folder(directory: &Path) -> Option<PathBuf> {
+    git_directory(directory).filter(|git| git.is_dir())
 }
 
 /// Reads a small regular file; anything else is treated as missing.
@@ -156,7 +156,7 @@ fn configuration(git: &Path, common: &Path) -> Vec<PathBuf> {
     for name in ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"] {
         files.extend(std::env::var_os(name).map(PathBuf::from));
     }
-    files.extend(user_folder().map(|folder| folder.join("git/config")));
+    files.extend(user_folder().map(|directory| directory.join("git/config")));
     files.extend(home().map(|home| home.join(".gitconfig")));
     files.push(common.join("config"));
     files.push(git.join("config.worktree"));
@@ -264,8 +264,8 @@ mod tests {
 
     #[test]
     fn git_conversion_settings_are_detected() {
-        let folder = tempfile::tempdir().expect("folder");
-        let file = folder.path().join("attributes");
+        let directory = tempfile::tempdir().expect("directory");
+        let file = directory.path().join("attributes");
         let read = |text: &str| {
             std::fs::write(&file, text).expect("write");
             Attributes::read(&file)
@@ -285,7 +285,7 @@ mod tests {
         assert!(!config("[core]\n\tautocrlf = false # no\n\teol = crlf\n").converts);
         assert!(config("[Core] AutoCRLF = input\n").converts);
         assert!(config("[core]\n\tautocrlf\n").converts);
-        std::fs::write(folder.path().join("more"), "[core]\nautocrlf=true").expect("write");
+        std::fs::write(directory.path().join("more"), "[core]\nautocrlf=true").expect("write");
         assert!(config("[includeIf \"gitdir:/x\"]\n path = more\n").converts);
         assert!(config("[include]\npath = attributes\n").converts, "a file that includes itself");
     }

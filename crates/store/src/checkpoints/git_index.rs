@@ -95,9 +95,9 @@ impl Index {
     }
 
     /// Whether a file below this directory (with a trailing slash) is tracked.
-    pub fn tracks_below(&self, folder: &[u8]) -> bool {
-        let at = self.entries.partition_point(|entry| self.name(entry) < folder);
-        self.entries.get(at).is_some_and(|entry| self.name(entry).starts_with(folder))
+    pub fn tracks_below(&self, directory: &[u8]) -> bool {
+        let at = self.entries.partition_point(|entry| self.name(entry) < directory);
+        self.entries.get(at).is_some_and(|entry| self.name(entry).starts_with(directory))
     }
 
     /// Whether git would consider the file unchanged without reading it.

@@ -20,15 +20,15 @@ struct ChangeTime {
 
 /// Returns the session of a project that changed files most recently. Undoing and redoing changes
 /// does not count.
-pub fn latest_session(folder: &Path, project: &str) -> Option<SessionId> {
+pub fn latest_session(directory: &Path, project: &str) -> Option<SessionId> {
     let mut latest: Option<(SystemTime, SessionId)> = None;
-    for (modified, id, is_journal) in newest_first(folder, project) {
+    for (modified, id, is_journal) in newest_first(directory, project) {
         // No record is newer than its file.
         if latest.as_ref().is_some_and(|(changed, _)| *changed >= modified) {
             break;
         }
         let changed = match is_journal {
-            true => last_change(&folder.join(project).join(format!("{id}.jsonl"))),
+            true => last_change(&directory.join(project).join(format!("{id}.jsonl"))),
             false => Some(modified),
         };
         let Some(changed) = changed else { continue };
@@ -40,14 +40,14 @@ pub fn latest_session(folder: &Path, project: &str) -> Option<SessionId> {
 }
 
 /// Returns the session of a project whose files were changed, undone, or redone most recently.
-pub fn latest_undo_session(folder: &Path, project: &str) -> Option<SessionId> {
-    newest_first(folder, project).into_iter().next().map(|(_, id, _)| id)
+pub fn latest_undo_session(directory: &Path, project: &str) -> Option<SessionId> {
+    newest_first(directory, project).into_iter().next().map(|(_, id, _)| id)
 }
 
 /// Returns the sessions by the modification time of their files, and whether the file is a journal
 /// or the snapshot of an interrupted command.
-fn newest_first(folder: &Path, project: &str) -> Vec<(SystemTime, SessionId, bool)> {
-    let files = fs::read_dir(folder.join(project)).into_iter().flatten().flatten();
+fn newest_first(directory: &Path, project: &str) -> Vec<(SystemTime, SessionId, bool)> {
+    let files = fs::read_dir(directory.join(project)).into_iter().flatten().flatten();
     let sessions = files.filter_map(|file| {
         let name = file.file_name().into_string().ok()?;
         let id = name.strip_suffix(".jsonl").filter(|id| SessionId::is_valid(id));

@@ -19,14 +19,14 @@ pub(super) struct MovedFolders {
 
 impl MovedFolders {
     pub fn compare(before: &WalkResult, after: &WalkResult) -> Self {
-        let folders = |walked: &WalkResult| -> HashMap<u64, ConfinedPath> {
+        let directories = |walked: &WalkResult| -> HashMap<u64, ConfinedPath> {
             let entries = walked.entries.iter();
             let free = entries.filter(|entry| {
                 matches!(entry.kind, EntryKind::Folder) && !is_protected(&entry.path.relative)
             });
             free.map(|entry| (entry.stamp.inode, entry.path.clone())).collect()
         };
-        let (before, after) = (folders(before), folders(after));
+        let (before, after) = (directories(before), directories(after));
         let mut moved = Self { old: HashMap::new(), new: HashMap::new() };
         for (inode, old) in before {
             if let Some(new) = after.get(&inode).filter(|new| **new != old) {
@@ -49,14 +49,15 @@ impl MovedFolders {
 }
 
 fn map_through(
-    folders: &HashMap<ConfinedPath, ConfinedPath>,
+    directories: &HashMap<ConfinedPath, ConfinedPath>,
     location: &ConfinedPath,
 ) -> Option<ConfinedPath> {
-    let ancestors = location.relative.ancestors().skip(1).filter(|folder| *folder != Path::new(""));
-    ancestors.into_iter().find_map(|folder| {
-        let here = ConfinedPath { root: location.root.clone(), relative: folder.to_path_buf() };
-        let there = folders.get(&here)?;
-        let rest = location.relative.strip_prefix(folder).ok()?;
+    let ancestors =
+        location.relative.ancestors().skip(1).filter(|directory| *directory != Path::new(""));
+    ancestors.into_iter().find_map(|directory| {
+        let here = ConfinedPath { root: location.root.clone(), relative: directory.to_path_buf() };
+        let there = directories.get(&here)?;
+        let rest = location.relative.strip_prefix(directory).ok()?;
         Some(ConfinedPath { root: there.root.clone(), relative: there.relative.join(rest) })
     })
 }

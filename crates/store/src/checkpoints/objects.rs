@@ -37,8 +37,8 @@ pub(super) enum StoreResult {
 }
 
 impl Objects {
-    pub fn new(folder: PathBuf) -> Self {
-        Self { folder, added: AtomicU64::new(0) }
+    pub fn new(directory: PathBuf) -> Self {
+        Self { folder: directory, added: AtomicU64::new(0) }
     }
 
     pub fn folder(&self) -> &Path {
@@ -249,11 +249,11 @@ mod tests {
 
     #[test]
     fn equal_objects_are_stored_once_and_truncated_ones_detected() {
-        let folder = tempfile::tempdir().expect("folder");
-        let objects = Objects::new(folder.path().join("objects"));
+        let directory = tempfile::tempdir().expect("directory");
+        let objects = Objects::new(directory.path().join("objects"));
         for size in [0, 10, 3 * 1024 * 1024] {
             let before = objects.added.load(Ordering::Relaxed);
-            let file = folder.path().join("file");
+            let file = directory.path().join("file");
             fs::write(&file, vec![7; size]).expect("write");
             let StoreResult::Stored(id) = take(&objects, &file, u64::MAX) else { panic!("kept") };
             assert_eq!(take(&objects, &file, u64::MAX), StoreResult::Stored(id));

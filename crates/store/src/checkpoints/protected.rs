@@ -14,8 +14,8 @@ use super::confined_root::ConfinedPath;
 pub fn is_in_broken_repository(path: &Path) -> bool {
     let git = path.ancestors().find(|path| path.file_name().is_some_and(|name| name == ".git"));
     git.is_some_and(|git| {
-        let folder = git.is_dir() && !git.is_symlink();
-        git != path && !(folder && git.join("HEAD").exists())
+        let directory = git.is_dir() && !git.is_symlink();
+        git != path && !(directory && git.join("HEAD").exists())
     })
 }
 

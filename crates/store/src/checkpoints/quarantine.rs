@@ -67,8 +67,8 @@ impl Checkpoints {
         }
         let created = changes.created.iter().map(PathBuf::as_path);
         let permitted: BTreeSet<&Path> = created.filter(|path| !new.contains(path)).collect();
-        let has_below = |set: &BTreeSet<&Path>, folder: &Path| {
-            set.range(folder..).next().is_some_and(|path| path.starts_with(folder))
+        let has_below = |set: &BTreeSet<&Path>, directory: &Path| {
+            set.range(directory..).next().is_some_and(|path| path.starts_with(directory))
         };
         let mut destinations = Destinations::default();
         let mut moved = BTreeSet::new();
@@ -108,8 +108,8 @@ impl Checkpoints {
         let mut failure = io::Error::from(Errno::XDEV);
         for root in [None, Some(&location.root)] {
             let name = destinations.next_name(&entry.name);
-            let folder = destinations.get(self, root)?;
-            let to = EntryHandle { folder: folder.try_clone()?, name };
+            let directory = destinations.get(self, root)?;
+            let to = EntryHandle { folder: directory.try_clone()?, name };
             let mut result = entry.move_to(&to);
             if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
                 // A directory can be moved only by a user who may write it.
@@ -127,22 +127,23 @@ impl Checkpoints {
 
     /// Removes what earlier sessions moved away, in the background.
     pub(super) fn empty_quarantine(&self) {
-        let mut folders = vec![self.options.folder.join(FOLDER)];
+        let mut directories = vec![self.options.folder.join(FOLDER)];
         for root in self.root_paths() {
             let entries = fs::read_dir(&root).into_iter().flatten().flatten();
             let names = entries.map(|entry| entry.file_name());
             let names = names.filter(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()));
-            folders.extend(names.map(|name| root.join(name)));
+            directories.extend(names.map(|name| root.join(name)));
         }
-        folders.retain(|folder| folder.symlink_metadata().is_ok_and(|data| data.is_dir()));
-        if folders.is_empty() {
+        directories
+            .retain(|directory| directory.symlink_metadata().is_ok_and(|data| data.is_dir()));
+        if directories.is_empty() {
             return;
         }
-        lock(&self.caches).quarantine.extend(folders.iter().cloned());
+        lock(&self.caches).quarantine.extend(directories.iter().cloned());
         let remove = move || {
-            for folder in folders {
+            for directory in directories {
                 // What cannot be removed is tried again at the next start.
-                let _ = parallax_files::remove_tree(&folder);
+                let _ = parallax_files::remove_tree(&directory);
             }
         };
         let _ = std::thread::Builder::new().name("quarantine".into()).spawn(remove);
@@ -180,8 +181,8 @@ impl Destinations {
                 };
                 create_private_dir(&path)?;
                 lock(&checkpoints.caches).quarantine.insert(path.clone());
-                let folder = folder_at(&path, Path::new(""), false)?;
-                self.open.push((root.cloned(), path, folder));
+                let directory = folder_at(&path, Path::new(""), false)?;
+                self.open.push((root.cloned(), path, directory));
                 self.open.len() - 1
             }
         };

@@ -40,15 +40,15 @@ pub(super) fn moved_repositories(before: &WalkResult, after: &WalkResult) -> Vec
         return Vec::new();
     }
     // The parent directory may have been replaced by another.
-    let folders = MovedFolders::compare(before, after);
+    let directories = MovedFolders::compare(before, after);
     let missing = missing.into_iter().filter(|(location, inode)| {
-        folders.current_path(location).is_none_or(|moved| !now.contains(&(moved, *inode)))
+        directories.current_path(location).is_none_or(|moved| !now.contains(&(moved, *inode)))
     });
     missing
         .map(|(location, inode)| {
-            let folders =
+            let directories =
                 after.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::Folder));
-            let current_path = folders
+            let current_path = directories
                 .filter(|entry| entry.stamp.inode == *inode)
                 .map(|entry| &entry.path)
                 .chain(

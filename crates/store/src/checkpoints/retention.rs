@@ -205,9 +205,9 @@ fn objects_of(path: &Path) -> HashSet<ObjectId> {
 }
 
 /// Returns all objects, and removes old temporary files.
-fn list_objects(folder: &Path) -> io::Result<Vec<StoredObject>> {
+fn list_objects(directory: &Path) -> io::Result<Vec<StoredObject>> {
     let mut objects = Vec::new();
-    let heads = match fs::read_dir(folder) {
+    let heads = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(objects),
         result => result?,
     };

@@ -106,7 +106,7 @@ impl Checkpoints {
         let candidates = self.restore_candidates(|number, _| number >= turn)?;
         let Some((roots, _)) = self.roots_and_workspace() else { return Ok(Vec::new()) };
         let mut foreseen = Vec::new();
-        let mut folders = Vec::new();
+        let mut directories = Vec::new();
         for RestoreCandidate { path, before, after, foreign_state } in candidates {
             let is_half = foreign_state.as_ref().is_some_and(|others| !others.is_same(&before));
             let before = foreign_state.unwrap_or(before);
@@ -135,14 +135,14 @@ impl Checkpoints {
             if text_now.is_some() && text_now == restored_text.clone().map(String::into_bytes) {
                 continue;
             }
-            let is_folder = matches!(now, PathState::Folder { .. });
-            if is_folder && kind == ChangeKind::Deleted && skip_reason.is_none() {
-                folders.push(foreseen.len());
+            let is_directory = matches!(now, PathState::Folder { .. });
+            if is_directory && kind == ChangeKind::Deleted && skip_reason.is_none() {
+                directories.push(foreseen.len());
             }
             let current_text = text_now.and_then(|bytes| String::from_utf8(bytes).ok());
             foreseen.push(RestorePreview { path, kind, skip_reason, current_text, restored_text });
         }
-        mark_filled_directories(&mut foreseen, folders);
+        mark_filled_directories(&mut foreseen, directories);
         Ok(foreseen)
     }
 
@@ -212,14 +212,14 @@ fn read_some(file: File) -> Option<Vec<u8>> {
     (bytes.len() as u64 <= MAX_SHOWN).then_some(bytes)
 }
 
-/// Marks directories as kept if they would be removed but contain something that stays. `folders`
-/// are their indexes, in path order.
-fn mark_filled_directories(foreseen: &mut [RestorePreview], folders: Vec<usize>) {
+/// Marks directories as kept if they would be removed but contain something that stays.
+/// `directories` are their indexes, in path order.
+fn mark_filled_directories(foreseen: &mut [RestorePreview], directories: Vec<usize>) {
     let goes = |one: &RestorePreview| one.kind == ChangeKind::Deleted && one.skip_reason.is_none();
     let mut going: HashSet<PathBuf> =
         foreseen.iter().filter(|one| goes(one)).map(|one| one.path.clone()).collect();
     // A nested directory comes after its parent.
-    for location in folders.into_iter().rev() {
+    for location in directories.into_iter().rev() {
         let Some(folder) = foreseen.get_mut(location) else { continue };
         let Ok(mut entries) = std::fs::read_dir(&folder.path) else { continue };
         if entries.any(|entry| entry.is_ok_and(|entry| !going.contains(&entry.path()))) {

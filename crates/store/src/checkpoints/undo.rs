@@ -591,7 +591,7 @@ fn remove_blocking_files(
     roots: &Roots,
 ) {
     let mut known: HashSet<PathBuf> = changes.iter().map(|(path, ..)| path.clone()).collect();
-    let mut folders = Vec::new();
+    let mut directories = Vec::new();
     let comes_back = |before: &PathState| !before.is_absent() && before.restore_problem().is_none();
     for (path, ..) in changes.iter().filter(|(_, before, _)| comes_back(before)) {
         let ancestors: Vec<&Path> = path
@@ -608,11 +608,11 @@ fn remove_blocking_files(
         // Also restore the directories between.
         for folder in ancestors.iter().take(index + 1) {
             if known.insert(folder.to_path_buf()) {
-                folders.push((folder.to_path_buf(), PathState::Folder { mode: 0o755 }, None));
+                directories.push((folder.to_path_buf(), PathState::Folder { mode: 0o755 }, None));
             }
         }
     }
-    changes.extend(folders);
+    changes.extend(directories);
 }
 
 /// Removes what is in the way of the old state.

@@ -153,8 +153,8 @@ fn is_git(name: &OsStr) -> bool {
 }
 
 /// Returns the name of a directory relative to its repository, with a trailing slash.
-fn name_in(top: &Path, folder: &Path) -> Vec<u8> {
-    let relative = folder.strip_prefix(top).unwrap_or(Path::new(""));
+fn name_in(top: &Path, directory: &Path) -> Vec<u8> {
+    let relative = directory.strip_prefix(top).unwrap_or(Path::new(""));
     let mut name = relative.as_os_str().as_bytes().to_vec();
     if !name.is_empty() {
         name.push(b'/');
@@ -164,8 +164,9 @@ fn name_in(top: &Path, folder: &Path) -> Vec<u8> {
 
 /// Returns the attribute files from the root of a repository down to a directory, excluding that
 /// directory.
-fn attributes_above(top: &Path, folder: &Path) -> Vec<Arc<Attributes>> {
-    let ancestors = folder.ancestors().skip(1).take_while(|ancestors| ancestors.starts_with(top));
+fn attributes_above(top: &Path, directory: &Path) -> Vec<Arc<Attributes>> {
+    let ancestors =
+        directory.ancestors().skip(1).take_while(|ancestors| ancestors.starts_with(top));
     ancestors.filter_map(|ancestor| Attributes::read(&ancestor.join(".gitattributes"))).collect()
 }
 
@@ -289,7 +290,7 @@ impl Walker<'_, '_> {
     /// Reads a directory and returns its subdirectories.
     fn read(&mut self, unread: UnreadDirectory) -> Vec<UnreadDirectory> {
         let before = self.result.entries.len();
-        let folders = match unread.open() {
+        let directories = match unread.open() {
             Ok(folder) => self.folder(folder, &unread),
             Err(error) => {
                 let location = unread.directory.path();
@@ -301,10 +302,10 @@ impl Walker<'_, '_> {
             }
         };
         self.walk.count.fetch_add(self.result.entries.len() - before, Ordering::Relaxed);
-        folders
+        directories
     }
 
-    fn folder(&mut self, folder: OwnedFd, unread: &UnreadDirectory) -> Vec<UnreadDirectory> {
+    fn folder(&mut self, directory: OwnedFd, unread: &UnreadDirectory) -> Vec<UnreadDirectory> {
         let (ground, here) = (self.walk, &unread.directory);
         if ground.deadline.is_some_and(|until| Instant::now() >= until) {
             ground.is_late.store(true, Ordering::Relaxed);
@@ -322,10 +323,10 @@ impl Walker<'_, '_> {
             );
             return Vec::new();
         }
-        let folder = Arc::new(folder);
+        let directory = Arc::new(directory);
         let mut names: Vec<OsString> = Vec::new();
         let mut buffer = [const { MaybeUninit::uninit() }; 32 * 1024];
-        let mut entries = RawDir::new(&*folder, &mut buffer);
+        let mut entries = RawDir::new(&*directory, &mut buffer);
         while let Some(Ok(entry)) = entries.next() {
             let name = entry.file_name().to_bytes();
             if name != b"." && name != b".." {
@@ -361,7 +362,7 @@ impl Walker<'_, '_> {
         {
             repository.attributes.extend(Attributes::read(&path.join(".gitattributes")));
         }
-        let mut folders = Vec::new();
+        let mut directories = Vec::new();
         let top: Option<Arc<Path>> =
             repository.as_ref().map(|found| Arc::from(found.repository.top.as_path()));
         for (number, name) in names.into_iter().enumerate() {
@@ -369,7 +370,7 @@ impl Walker<'_, '_> {
                 self.result.record_missed(here.path(), TOO_MANY);
                 return Vec::new();
             }
-            let stat = match statat(&*folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            let stat = match statat(&*directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => stat,
                 Err(Errno::NOENT) => continue,
                 Err(_) => {
@@ -398,17 +399,27 @@ impl Walker<'_, '_> {
                 continue;
             }
             let stamp = match kind {
-                FileType::Directory => self.make_readable(&folder, &name, &location, &stat, stamp),
+                FileType::Directory => {
+                    self.make_readable(&directory, &name, &location, &stat, stamp)
+                }
                 _ => stamp,
             };
             if let Some(git) = &here.git {
                 let inside = git.join(&name);
                 if kind == FileType::Directory {
                     if may_hold_git_private(&inside) {
-                        folders.push((name, here.nested(location, true, None, Some(inside))));
+                        directories.push((name, here.nested(location, true, None, Some(inside))));
                     }
                 } else if is_git_private(&inside) {
-                    self.entry(&folder, &name, location, stamp, kind, EntryKind::untracked(), true);
+                    self.entry(
+                        &directory,
+                        &name,
+                        location,
+                        stamp,
+                        kind,
+                        EntryKind::untracked(),
+                        true,
+                    );
                 }
                 continue;
             }
@@ -416,9 +427,17 @@ impl Walker<'_, '_> {
                 if kind == FileType::Directory {
                     self.result.repositories.push((location.clone(), stamp.inode));
                     let inside = Some(PathBuf::new());
-                    folders.push((name, here.nested(location, true, None, inside)));
+                    directories.push((name, here.nested(location, true, None, inside)));
                 } else {
-                    self.entry(&folder, &name, location, stamp, kind, EntryKind::untracked(), true);
+                    self.entry(
+                        &directory,
+                        &name,
+                        location,
+                        stamp,
+                        kind,
+                        EntryKind::untracked(),
+                        true,
+                    );
                 }
                 continue;
             }
@@ -466,7 +485,7 @@ impl Walker<'_, '_> {
                 let nested_in_protected = usize::from(protected) * (here.nested_in_protected + 1);
                 let nested =
                     CurrentDirectory { ignored, is_newly_ignored, nested_in_protected, ..nested };
-                folders.push((name, nested));
+                directories.push((name, nested));
                 continue;
             }
             let git_state = match (&repository, &tracked_name) {
@@ -485,19 +504,19 @@ impl Walker<'_, '_> {
                 && ground.rules.entry(&location.path(), false).is_some();
             let found =
                 EntryKind::File { git_state, top: top.clone().filter(|_| !untracked), ignored };
-            self.entry(&folder, &name, location, stamp, kind, found, protected);
+            self.entry(&directory, &name, location, stamp, kind, found, protected);
         }
-        let mut waiting = Vec::with_capacity(folders.len());
+        let mut waiting = Vec::with_capacity(directories.len());
         // Open directories are scarce, and many levels may wait at the same time.
         let stays_open = here.depth < STRIDE || here.depth.is_multiple_of(STRIDE);
-        for (name, below) in folders {
+        for (name, below) in directories {
             if below.root.as_os_str().len() + below.relative.as_os_str().len() + 2 > MAX_LENGTH {
                 self.result.record_missed(below.path(), TOO_DEEP);
                 self.result.unvisited.insert(below.path());
                 continue;
             }
             let (above, path) = match stays_open {
-                true => (Arc::clone(&folder), PathBuf::from(name)),
+                true => (Arc::clone(&directory), PathBuf::from(name)),
                 false => (Arc::clone(&unread.above), unread.path.join(name)),
             };
             waiting.push(UnreadDirectory { above, path, directory: below });
@@ -526,7 +545,7 @@ impl Walker<'_, '_> {
     /// Makes a directory of this user readable, if that is requested, and returns its stamp.
     fn make_readable(
         &self,
-        folder: &OwnedFd,
+        directory: &OwnedFd,
         name: &OsStr,
         location: &ConfinedPath,
         stat: &Stat,
@@ -537,21 +556,21 @@ impl Walker<'_, '_> {
             return stamp;
         }
         let mode = stamp.mode | 0o700;
-        match set_folder_mode(folder, name, mode) {
+        match set_folder_mode(directory, name, mode) {
             Ok(()) => Stamp { mode, ..stamp },
             Err(_) => stamp,
         }
     }
 
-    fn repository_at(&self, folder: &Path) -> Option<Repository> {
+    fn repository_at(&self, directory: &Path) -> Option<Repository> {
         let mut indexes = self.walk.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-        Repository::open_at_root(folder, &mut indexes)
+        Repository::open_at_root(directory, &mut indexes)
     }
 
     #[expect(clippy::too_many_arguments, reason = "all facts of one entry, used in one place")]
     fn entry(
         &mut self,
-        folder: &OwnedFd,
+        directory: &OwnedFd,
         name: &OsStr,
         location: ConfinedPath,
         stamp: Stamp,
@@ -561,7 +580,7 @@ impl Walker<'_, '_> {
     ) {
         let found = match kind {
             FileType::RegularFile => file,
-            FileType::Symlink => match link_target(folder, name) {
+            FileType::Symlink => match link_target(directory, name) {
                 Ok(target) => EntryKind::Link(target),
                 Err(_) => return,
             },

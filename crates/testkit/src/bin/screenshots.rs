@@ -15,11 +15,11 @@ fn run() -> Result<(), String> {
     if words.len() < 2 {
         return Err(USAGE.to_owned());
     }
-    let folder = std::path::PathBuf::from(words.remove(1));
+    let directory = std::path::PathBuf::from(words.remove(1));
     let program = std::path::PathBuf::from(words.remove(0))
         .canonicalize()
         .map_err(|error| format!("no program: {error}"))?;
-    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    std::fs::create_dir_all(&directory).map_err(|error| error.to_string())?;
     let scenes = scenes()
         .into_iter()
         .filter(|scene| words.is_empty() || words.iter().any(|word| word == scene.name));
@@ -27,7 +27,7 @@ fn run() -> Result<(), String> {
     for scene in scenes {
         let drawings = if is_gallery { gallery(&scene) } else { documentation(&scene) };
         for drawing in drawings {
-            let path = folder.join(format!("{}.svg", drawing.name));
+            let path = directory.join(format!("{}.svg", drawing.name));
             let drawn = draw(&program, &scene, &drawing)
                 .and_then(|svg| std::fs::write(&path, svg).map_err(|error| error.to_string()));
             if let Err(problem) = drawn {

@@ -38,9 +38,9 @@ pub fn send(packet: &Packet, link: &mut Link) -> Result<(), Error> {
 impl Project {
     /// Creates it in a directory. Fails if it exists, because it could belong to someone else.
     pub(super) fn new(parent: &Path) -> std::io::Result<Self> {
-        let folder = parent.join("ferry");
-        std::fs::create_dir(&folder)?;
-        let project = Self(folder.canonicalize()?);
+        let directory = parent.join("ferry");
+        std::fs::create_dir(&directory)?;
+        let project = Self(directory.canonicalize()?);
         for (path, text) in FILES {
             let path = project.0.join(path);
             if let Some(parent) = path.parent() {

@@ -148,8 +148,8 @@ mod tests {
     #[test]
     fn files_are_recognized_in_every_format_and_copies_are_not() {
         for (version, format) in [("2", "sha1"), ("3", "sha1"), ("4", "sha1"), ("4", "sha256")] {
-            let folder = tempfile::tempdir().unwrap();
-            let top = folder.path();
+            let directory = tempfile::tempdir().unwrap();
+            let top = directory.path();
             let git = |line: &[&str]| {
                 let time = Duration::from_secs(5);
                 let set = ["-c", &format!("index.version={version}")];
@@ -180,8 +180,8 @@ mod tests {
 
     #[test]
     fn damaged_index_proves_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let top = folder.path();
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path();
         for bytes in [
             b"".as_slice(),
             b"DIRC",

@@ -14,15 +14,15 @@ struct TestTree {
 
 impl TestTree {
     fn new(files: &[&str]) -> Self {
-        let folder = TempDir::new().expect("a folder");
+        let directory = TempDir::new().expect("a directory");
         for file in files {
-            let path = folder.path().join(file);
+            let path = directory.path().join(file);
             fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
             fs::write(&path, "x").expect("a file");
         }
-        let options = WorkspaceOptions { root: folder.path().into(), ..Default::default() };
+        let options = WorkspaceOptions { root: directory.path().into(), ..Default::default() };
         let workspace = Arc::new(Workspace::new(options).expect("a workspace"));
-        Self { folder, tool: Glob::new(workspace, Duration::from_secs(30)) }
+        Self { folder: directory, tool: Glob::new(workspace, Duration::from_secs(30)) }
     }
 
     fn set_age(&self, file: &str, hours: u64) {

@@ -52,14 +52,14 @@ pub(super) fn search_tree(
     query: &GrepQuery,
     stop: &StopSignal,
 ) -> (Vec<MatchedFile>, SkipSummary) {
-    let mut exclude_folders = Vec::new();
+    let mut exclude_directories = Vec::new();
     if !query.no_ignore {
-        exclude_folders = EXCLUDED_FOLDERS.map(str::to_owned).to_vec();
+        exclude_directories = EXCLUDED_FOLDERS.map(str::to_owned).to_vec();
     }
     let passed = Arc::default();
     let options = WalkOptions {
         no_ignore: query.no_ignore,
-        exclude_folders,
+        exclude_folders: exclude_directories,
         skipped: Some(Arc::clone(&passed)),
         ..WalkOptions::default()
     };

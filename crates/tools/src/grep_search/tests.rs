@@ -19,17 +19,17 @@ fn tool(roots: &[&Path]) -> GrepSearch {
 }
 
 fn tree(files: &[(&str, &str)]) -> TempDir {
-    let folder = TempDir::new().expect("a folder");
+    let directory = TempDir::new().expect("a directory");
     for (file, text) in files {
-        let path = folder.path().join(file);
+        let path = directory.path().join(file);
         fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
         fs::write(&path, text).expect("a file");
     }
-    folder
+    directory
 }
 
-async fn grep(folder: &TempDir, args: Value) -> String {
-    run(&tool(&[folder.path()]), args).await.for_model.output
+async fn grep(directory: &TempDir, args: Value) -> String {
+    run(&tool(&[directory.path()]), args).await.for_model.output
 }
 
 fn numbered(count: usize) -> String {
@@ -38,8 +38,8 @@ fn numbered(count: usize) -> String {
 
 #[tokio::test]
 async fn context_lines_depend_on_the_number_of_matches() {
-    let folder = tree(&[("a/x.txt", &numbered(200)), ("b.txt", "other\n")]);
-    let output = grep(&folder, json!({"pattern": "LINE 100$"})).await;
+    let directory = tree(&[("a/x.txt", &numbered(200)), ("b.txt", "other\n")]);
+    let output = grep(&directory, json!({"pattern": "LINE 100$"})).await;
     let lines: Vec<&str> = output.lines().collect();
     assert_eq!(
         &lines[..4],
@@ -53,7 +53,7 @@ async fn context_lines_depend_on_the_number_of_matches() {
     assert_eq!(lines[53], "L100: line 100");
     assert_eq!(&lines[103..], ["L150- line 150", "---"]);
 
-    let output = grep(&folder, json!({"pattern": "line (3|100)$"})).await;
+    let output = grep(&directory, json!({"pattern": "line (3|100)$"})).await;
     assert!(output.contains("\nL1- line 1\n") && output.contains("\nL18- line 18\nL85- line 85\n"));
     assert!(
         output.contains("\nL3: line 3\n") && output.ends_with("\nL115- line 115\n---"),
@@ -63,7 +63,7 @@ async fn context_lines_depend_on_the_number_of_matches() {
     let args =
         json!({"pattern": "line 100$", "before": 1, "dir_path": "a", "include_pattern": "*.txt"});
     assert_eq!(
-        grep(&folder, args).await,
+        grep(&directory, args).await,
         "Found 1 match for pattern \"line 100$\" in path \"a\" (filter: \"*.txt\"):\n---\n\
          File: x.txt\nL99- line 99\nL100: line 100\n---"
     );
@@ -77,8 +77,8 @@ async fn first_hundred_matches_are_sorted_by_path() {
     for name in &names {
         files.push((name.as_str(), text.as_str()));
     }
-    let folder = tree(&files);
-    let output = grep(&folder, json!({"pattern": "hit"})).await;
+    let directory = tree(&files);
+    let output = grep(&directory, json!({"pattern": "hit"})).await;
     assert!(
         output.starts_with(
             "Found 100 matches for pattern \"hit\" in the workspace directory \
@@ -88,11 +88,11 @@ async fn first_hundred_matches_are_sorted_by_path() {
     );
     let shown: Vec<&str> = output.lines().filter_map(|line| line.strip_prefix("File: ")).collect();
     assert_eq!(shown, ["d0/f000", "d0/f007", "d0/f014", "d0/f021", "d0/f028"]);
-    assert_eq!(output, grep(&folder, json!({"pattern": "hit"})).await);
+    assert_eq!(output, grep(&directory, json!({"pattern": "hit"})).await);
 
     let limits =
         json!({"pattern": "hit", "max_matches_per_file": 1, "total_max_matches": 2, "after": 1});
-    let output = grep(&folder, limits).await;
+    let output = grep(&directory, limits).await;
     assert!(
         output
             .ends_with("File: d0/f000\nL1: hit\nL2- no\n---\nFile: d0/f007\nL1: hit\nL2- no\n---"),
@@ -101,7 +101,7 @@ async fn first_hundred_matches_are_sorted_by_path() {
 
     let names = json!({"pattern": "hit", "names_only": true, "total_max_matches": 3});
     assert_eq!(
-        grep(&folder, names).await,
+        grep(&directory, names).await,
         "Found 3 files with matches for pattern \"hit\" in the workspace directory \
          (results limited to 3 matches for performance):\nd0/f000\nd0/f007\nd0/f014"
     );
@@ -109,7 +109,7 @@ async fn first_hundred_matches_are_sorted_by_path() {
 
 #[tokio::test]
 async fn lines_and_files_can_be_excluded() {
-    let folder = tree(&[
+    let directory = tree(&[
         (".git/HEAD", "word"),
         (".gitignore", "secret.txt\n"),
         (".env", "word"),
@@ -120,7 +120,7 @@ async fn lines_and_files_can_be_excluded() {
         ("src/a.rs", "a word\nnot this Word\nA.C\n"),
     ]);
     let args = json!({"pattern": "word", "exclude_pattern": "NOT", "context": 0});
-    let output = grep(&folder, args).await;
+    let output = grep(&directory, args).await;
     assert!(
         output.ends_with(
             ":\n---\nFile: .hidden\nL1: word .hidden\n---\nFile: app.log\nL1: word in a log\n---\n\
@@ -131,7 +131,7 @@ async fn lines_and_files_can_be_excluded() {
         "{output}"
     );
     let args = json!({"pattern": "word", "no_ignore": true, "names_only": true});
-    let output = grep(&folder, args).await;
+    let output = grep(&directory, args).await;
     assert!(
         output.ends_with(
             "\n.hidden\napp.log\nbuild/out.txt\nsecret.txt\nsrc/a.rs\n\
@@ -140,9 +140,9 @@ async fn lines_and_files_can_be_excluded() {
         "protected files stay protected: {output}"
     );
     // Files that the user hides from agents stay protected.
-    fs::write(folder.path().join(".geminiignore"), "secret.txt\nsrc/\n").expect("a file");
+    fs::write(directory.path().join(".geminiignore"), "secret.txt\nsrc/\n").expect("a file");
     let args = json!({"pattern": "word", "no_ignore": true, "names_only": true});
-    let output = grep(&folder, args).await;
+    let output = grep(&directory, args).await;
     let (found, note) = output.split_once("\n[").expect("a note");
     assert!(found.ends_with("\n.hidden\napp.log\nbuild/out.txt"), "{output}");
     assert_eq!(
@@ -152,17 +152,17 @@ async fn lines_and_files_can_be_excluded() {
     );
     for path in ["src", "src/a.rs", "secret.txt"] {
         let args = json!({"pattern": "word", "no_ignore": true, "dir_path": path});
-        let call = tool(&[folder.path()]).prepare(object(args), &scope("grep_search"));
+        let call = tool(&[directory.path()]).prepare(object(args), &scope("grep_search"));
         let refused = call.err().expect("a refusal").message;
         assert!(refused.contains("ignored by configured ignore patterns"), "{path}: {refused}");
     }
-    fs::remove_file(folder.path().join(".geminiignore")).expect("gone");
-    let output = grep(&folder, json!({"pattern": "Word", "case_sensitive": true})).await;
+    fs::remove_file(directory.path().join(".geminiignore")).expect("gone");
+    let output = grep(&directory, json!({"pattern": "Word", "case_sensitive": true})).await;
     assert!(output.starts_with("Found 1 match"), "{output}");
-    let output = grep(&folder, json!({"pattern": "a.c", "fixed_strings": true})).await;
+    let output = grep(&directory, json!({"pattern": "a.c", "fixed_strings": true})).await;
     assert!(output.contains("L3: A.C"), "{output}");
     assert_eq!(
-        grep(&folder, json!({"pattern": "nowhere", "include_pattern": "*.rs"})).await,
+        grep(&directory, json!({"pattern": "nowhere", "include_pattern": "*.rs"})).await,
         "No matches found for pattern \"nowhere\" in the workspace directory (filter: \"*.rs\").\n\
          [Not searched: 1 ignored entry; `no_ignore` searches them. \
          1 entry that is protected from tools]"
@@ -171,27 +171,27 @@ async fn lines_and_files_can_be_excluded() {
 
 #[tokio::test]
 async fn windows_line_endings_match_and_links_are_reported() {
-    let folder = tree(&[
+    let directory = tree(&[
         ("crlf.c", "return 0;\r\n}\r\n\r\n"),
         ("lf.c", "return 0;\n}\n"),
         ("real/a.txt", "word\n"),
         ("links/keep", ""),
     ]);
-    let links = folder.path().join("links");
+    let links = directory.path().join("links");
     std::os::unix::fs::symlink("../real/a.txt", links.join("a")).expect("a link");
     std::os::unix::fs::symlink("missing", links.join("b")).expect("a link");
     for (pattern, count) in [("return 0;$", 2), ("^}$", 2), ("^$", 1), ("\\r$", 1), ("0;\\s*$", 2)]
     {
-        let output = grep(&folder, json!({"pattern": pattern, "names_only": true})).await;
+        let output = grep(&directory, json!({"pattern": pattern, "names_only": true})).await;
         assert!(output.starts_with(&format!("Found {count} file")), "{pattern}: {output}");
     }
-    let output = grep(&folder, json!({"pattern": "word", "dir_path": "links"})).await;
+    let output = grep(&directory, json!({"pattern": "word", "dir_path": "links"})).await;
     let note = "[Not searched: 1 symbolic link(s) (`a`); name one to search it]";
     assert!(output.ends_with(note), "{output}");
-    let output = grep(&folder, json!({"pattern": "word"})).await;
+    let output = grep(&directory, json!({"pattern": "word"})).await;
     assert!(!output.contains("symbolic"), "{output}");
     std::os::unix::fs::symlink("/etc/hostname", links.join("c")).expect("a link");
-    let output = grep(&folder, json!({"pattern": "word"})).await;
+    let output = grep(&directory, json!({"pattern": "word"})).await;
     assert!(
         output.ends_with("[Not searched: 1 symbolic link(s) out of the workspace (`links/c`)]"),
         "{output}"
@@ -200,30 +200,30 @@ async fn windows_line_endings_match_and_links_are_reported() {
 
 #[tokio::test]
 async fn text_with_nul_and_other_encodings_is_searched() {
-    let folder = tree(&[("late.ts", &("const a = 1;\n".repeat(8000) + "k = `\0`;\nlate()\n"))]);
+    let directory = tree(&[("late.ts", &("const a = 1;\n".repeat(8000) + "k = `\0`;\nlate()\n"))]);
     let put =
-        |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).expect("a file");
+        |name: &str, bytes: &[u8]| fs::write(directory.path().join(name), bytes).expect("a file");
     put("early.ts", b"hello token, quite long a line\0more\nmatch token\n");
     put("gbk.py", b"# \xb2\xe2\xca\xd4\xb1\xe0\xc2\xeb\nadd(1,2)\n# \xb2\xe2\xca\xd4\n");
     put("latin.c", b"// caf\xe9 und gr\xf6\xdfere \xc4pfel f\xfcr alle\nx = 1;\n");
     put("elf", b"\x7fELF\x02\x01\x01\0\0\0\0\xff token");
-    let output = grep(&folder, json!({"pattern": "late\\(", "context": 0})).await;
+    let output = grep(&directory, json!({"pattern": "late\\(", "context": 0})).await;
     assert!(output.contains("L8002: late()"), "{output}");
-    let output = grep(&folder, json!({"pattern": "token", "context": 0})).await;
+    let output = grep(&directory, json!({"pattern": "token", "context": 0})).await;
     assert!(
         output.contains("L1: hello token, quite long a line\u{2400}more\nL2: match"),
         "{output}"
     );
     assert!(output.ends_with("[Not searched: 1 binary file(s) (`elf`)]"), "{output}");
-    let output = grep(&folder, json!({"pattern": "测试", "context": 0})).await;
+    let output = grep(&directory, json!({"pattern": "测试", "context": 0})).await;
     assert!(output.contains("File: gbk.py\nL1: # 测试编码\nL3: # 测试\n"), "{output}");
-    let output = grep(&folder, json!({"pattern": "CAFÉ", "context": 0})).await;
+    let output = grep(&directory, json!({"pattern": "CAFÉ", "context": 0})).await;
     assert!(output.contains("File: latin.c\nL1: // café und größere"), "{output}");
 }
 
 #[tokio::test]
 async fn skipped_directories_are_reported_and_named_ones_searched() {
-    let folder = tree(&[
+    let directory = tree(&[
         (".git/HEAD", ""),
         ("node_modules/x/index.js", "word"),
         ("lib/__pycache__/a", "word"),
@@ -232,7 +232,7 @@ async fn skipped_directories_are_reported_and_named_ones_searched() {
         ("x.tmp", "word"),
         ("out/a", "word"),
     ]);
-    let output = grep(&folder, json!({"pattern": "word", "names_only": true})).await;
+    let output = grep(&directory, json!({"pattern": "word", "names_only": true})).await;
     assert!(
         output.ends_with(
             ":\nlogs/a.log\n[Not searched: 2 ignored entries, `__pycache__`; `no_ignore` searches them. \
@@ -241,7 +241,7 @@ async fn skipped_directories_are_reported_and_named_ones_searched() {
         "{output}"
     );
     for path in ["lib/__pycache__", "logs", "out"] {
-        let output = grep(&folder, json!({"pattern": "word", "dir_path": path})).await;
+        let output = grep(&directory, json!({"pattern": "word", "dir_path": path})).await;
         assert!(output.starts_with("Found 1 match"), "{path}: {output}");
     }
 }
@@ -250,17 +250,17 @@ async fn skipped_directories_are_reported_and_named_ones_searched() {
 #[tokio::test]
 async fn name_that_is_not_utf8_is_searched() {
     use std::os::unix::ffi::OsStrExt as _;
-    let folder = tree(&[("ok.txt", "needle")]);
+    let directory = tree(&[("ok.txt", "needle")]);
     let name = std::ffi::OsStr::from_bytes(b"caf\xe9.txt");
-    fs::write(folder.path().join(name), "needle").expect("a file");
-    let output = grep(&folder, json!({"pattern": "needle"})).await;
+    fs::write(directory.path().join(name), "needle").expect("a file");
+    let output = grep(&directory, json!({"pattern": "needle"})).await;
     assert!(output.contains("File: caf\u{fffd}.txt") && output.contains("ok.txt"), "{output}");
 }
 
 #[tokio::test]
 async fn unusual_files_are_skipped_safely() {
-    let folder = tree(&[("bin", "\0needle"), ("utf16", ""), ("x\nFile: y", "needle\r\n")]);
-    let path = |name: &str| folder.path().join(name);
+    let directory = tree(&[("bin", "\0needle"), ("utf16", ""), ("x\nFile: y", "needle\r\n")]);
+    let path = |name: &str| directory.path().join(name);
     let units: Vec<u8> = "\u{feff}\nneedle ü\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
     fs::write(path("utf16"), units).expect("a file");
     let long = format!("needle\n{}\nneedle\n", "x".repeat(50_000_000));
@@ -274,7 +274,7 @@ async fn unusual_files_are_skipped_safely() {
     )
     .expect("a pipe");
     std::os::unix::fs::symlink("/etc/passwd", path("link")).expect("a link");
-    let output = grep(&folder, json!({"pattern": "needle|root", "context": 0})).await;
+    let output = grep(&directory, json!({"pattern": "needle|root", "context": 0})).await;
     assert!(
         output.ends_with(
             "\nFile: bin\nL1: \u{2400}needle\n---\nFile: long\nL1: needle\n---\nFile: utf16\n\
@@ -295,7 +295,8 @@ async fn all_workspace_folders_are_searched() {
         output
             .starts_with("Found 2 matches for pattern \"needle\" across 2 workspace directories:")
     );
-    let path = |folder: &TempDir, name| folder.path().canonicalize().expect("a path").join(name);
+    let path =
+        |directory: &TempDir, name| directory.path().canonicalize().expect("a path").join(name);
     for path in [path(&one, "a"), path(&two, "b")] {
         assert!(output.contains(&format!("File: {}\n", path.display())), "{output}");
     }
@@ -303,12 +304,12 @@ async fn all_workspace_folders_are_searched() {
 
 #[tokio::test]
 async fn stopped_search_returns_at_once() {
-    let folder = TempDir::new().expect("a folder");
+    let directory = TempDir::new().expect("a directory");
     for n in 0..200 {
         let text = "x".repeat(1_000_000) + "\n";
-        fs::write(folder.path().join(format!("f{n}")), text).expect("a file");
+        fs::write(directory.path().join(format!("f{n}")), text).expect("a file");
     }
-    let search = tool(&[folder.path()]);
+    let search = tool(&[directory.path()]);
     // A pattern without literals that is slow by design.
     let args = json!({"pattern": "(x?){30}y"});
     let cancel = CancellationToken::new();
@@ -331,8 +332,8 @@ async fn stopped_search_returns_at_once() {
 
 #[test]
 fn wrong_arguments_are_refused() {
-    let folder = tree(&[("a", "x")]);
-    let search = tool(&[folder.path()]);
+    let directory = tree(&[("a", "x")]);
+    let search = tool(&[directory.path()]);
     for (args, kind) in [
         (json!({"pattern": ""}), ToolErrorKind::InvalidToolParams),
         (json!({"pattern": "(a"}), ToolErrorKind::InvalidToolParams),

@@ -223,7 +223,7 @@ fn with_hint(workspace: &Workspace, error: &FileError) -> ToolError {
             let names = workspace
                 .confine(path, parallax_files::Access::Read)
                 .ok()
-                .and_then(|folder| folder.list(8).ok());
+                .and_then(|directory| directory.list(8).ok());
             if let Some(listing) = names.filter(|listing| !listing.entries.is_empty()) {
                 let mut names: Vec<String> = listing
                     .entries

@@ -44,16 +44,16 @@ pub(crate) fn collect_files(
         return Ok(gathered);
     }
     let exclude = excluded(selection)?;
-    let mut folders: Vec<String> = Vec::new();
+    let mut directories: Vec<String> = Vec::new();
     if selection.use_default_excludes {
-        folders.extend(FOLDERS.iter().chain(&FOLDERS_OF_TOOLS).map(|name| (*name).to_owned()));
+        directories.extend(FOLDERS.iter().chain(&FOLDERS_OF_TOOLS).map(|name| (*name).to_owned()));
         // A directory that a pattern names explicitly is entered.
-        folders.retain(|name| !selection.include.iter().any(|pattern| pattern.contains(name)));
+        directories.retain(|name| !selection.include.iter().any(|pattern| pattern.contains(name)));
     }
     let options = WalkOptions {
         respect_git_ignore: selection.respect_git_ignore,
         respect_gemini_ignore: selection.respect_gemini_ignore,
-        exclude_folders: folders,
+        exclude_folders: directories,
         ..WalkOptions::default()
     };
     let mut matched = vec![false; patterns.len()];

@@ -189,8 +189,9 @@ pub fn write_scope(plan: &Plan, mounts: bool) -> WriteScope {
     let trees = || plan.writable.iter().chain(&plan.overlays);
     // A directory around a hidden path can be moved, unless the path is pinned.
     let stays = |path: &&PathBuf| {
-        let movable = |folder: &Path| {
-            trees().any(|tree| folder.starts_with(tree)) && !trees().any(|tree| folder == tree)
+        let movable = |directory: &Path| {
+            trees().any(|tree| directory.starts_with(tree))
+                && !trees().any(|tree| directory == tree)
         };
         plan.pinned.contains(path) || !path.parent().is_some_and(movable)
     };
@@ -221,11 +222,11 @@ fn unlocated_files_message(lost: &[PathBuf]) -> String {
     )
 }
 
-fn make_private(folder: &Path) -> Result<(), String> {
-    parallax_exec::create_private_folder(folder).map_err(|error| {
+fn make_private(directory: &Path) -> Result<(), String> {
+    parallax_exec::create_private_folder(directory).map_err(|error| {
         format!(
             "failed to create the directory `{}` for temporary files: {error}",
-            folder.display()
+            directory.display()
         )
     })
 }
@@ -252,7 +253,8 @@ const LINKED_ALTERNATE: &str = "\n[Commands have a private `/tmp`, without the s
 
 /// Whether the path leads to the repository around one of the directories.
 fn is_own_repository(path: &str, directories: &[PathBuf]) -> bool {
-    let git = |folder: &Path| folder.ancestors().map(|it| it.join(".git")).find(|it| it.exists());
+    let git =
+        |directory: &Path| directory.ancestors().map(|it| it.join(".git")).find(|it| it.exists());
     let path = path.strip_prefix("file://").unwrap_or(path);
     directories.iter().any(|directory| {
         let named = directory.join(path);
@@ -449,12 +451,12 @@ mod tests {
 
     #[test]
     fn git_does_not_fetch_missing_objects_without_network() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let fetches = |mode, network, repository_programs| {
             let entry = StartingCommand {
                 line: bash::analyze("git show x"),
-                directory: folder.path().to_owned(),
-                roots: vec![folder.path().to_owned()],
+                directory: directory.path().to_owned(),
+                roots: vec![directory.path().to_owned()],
                 named_directories: Vec::new(),
                 layers: false,
                 mode,

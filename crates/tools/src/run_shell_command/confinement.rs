@@ -418,13 +418,13 @@ fn protect(
         if let Some(folder) = git_directories::named_in_workspace(&repository, subject.roots) {
             plan.read_only.extend(OF_GIT.iter().map(|name| folder.join(name)));
         }
-        for folder in written_by_git(options, &repository, subject.roots) {
-            plan.read_only.extend(OF_GIT.iter().map(|name| folder.join(name)));
-            let modules = folder.join("modules");
+        for directory in written_by_git(options, &repository, subject.roots) {
+            plan.read_only.extend(OF_GIT.iter().map(|name| directory.join(name)));
+            let modules = directory.join("modules");
             if modules.is_dir() {
                 plan.read_only.push(modules);
             }
-            plan.writable.push(folder);
+            plan.writable.push(directory);
         }
         let own = options.worktree.iter().filter(|own| own.path.join(".git") == repository);
         plan.read_only.extend(own.flat_map(|own| own.read_only.iter().cloned()));
@@ -477,12 +477,17 @@ fn open_git_directories(
     let roots = subject.roots;
     plan.readable.extend(options.git_directories.borrowed_object_directories(roots));
     for repository in repositories(options, roots, found) {
-        let folders = options.git_directories.for_repository(&repository, roots);
-        plan.readable.extend(git_directories::directories_to_show(&repository, &folders, roots));
+        let directories = options.git_directories.for_repository(&repository, roots);
+        plan.readable.extend(git_directories::directories_to_show(
+            &repository,
+            &directories,
+            roots,
+        ));
         if writable && (starts_only_known_git(subject.line) || !is_around(&repository, roots)) {
-            let is_inside = |folder: &PathBuf| roots.iter().any(|root| folder.starts_with(root));
+            let is_inside =
+                |directory: &PathBuf| roots.iter().any(|root| directory.starts_with(root));
             let written = written_by_git(options, &repository, roots).into_iter();
-            plan.writable.extend(written.filter(|folder| !is_inside(folder)));
+            plan.writable.extend(written.filter(|directory| !is_inside(directory)));
             let own = options.worktree.iter().filter(|own| own.path.join(".git") == repository);
             plan.read_only.extend(own.flat_map(|own| own.read_only.iter().cloned()));
         }
@@ -540,10 +545,10 @@ fn provide_agent_sockets(home: &Path, plan: &mut Plan) {
     let socket = std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from);
     plan.sockets.extend(socket.filter(|path| path.is_absolute()));
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let folders = [Some(home.join(".gnupg")), runtime.map(|folder| folder.join("gnupg"))];
-    for folder in folders.into_iter().flatten() {
+    let directories = [Some(home.join(".gnupg")), runtime.map(|directory| directory.join("gnupg"))];
+    for directory in directories.into_iter().flatten() {
         for name in ["S.gpg-agent", "S.keyboxd"] {
-            plan.sockets.push(folder.join(name));
+            plan.sockets.push(directory.join(name));
         }
     }
     // Public keys may be read by all; git names the one that signs commits.

@@ -41,12 +41,12 @@ impl SandboxRun {
     /// Whether the path is below `/tmp`, visible, and read-only for commands (the home directory,
     /// for example); the rest of `/tmp` is private.
     fn is_read_only_below_tmp(&self, path: &Path, access: DeniedAccess) -> bool {
-        let folder = path.parent().unwrap_or(path);
+        let directory = path.parent().unwrap_or(path);
         access == DeniedAccess::Write
             && ["/tmp", "/var/tmp"]
                 .iter()
-                .any(|tmp| folder.starts_with(tmp) && folder != Path::new(tmp))
-            && folder.is_dir()
+                .any(|tmp| directory.starts_with(tmp) && directory != Path::new(tmp))
+            && directory.is_dir()
             && !self
                 .plan
                 .writable
@@ -64,8 +64,8 @@ impl Confinement for SandboxRun {
         };
         // If the file does not exist and could not be created there, the sandbox did not cause the
         // failure.
-        let exists =
-            path.symlink_metadata().is_ok() || path.parent().is_some_and(|folder| folder.is_dir());
+        let exists = path.symlink_metadata().is_ok()
+            || path.parent().is_some_and(|directory| directory.is_dir());
         let path = real(path);
         exists && (self.plan.denies(&path, of_plan) || self.is_read_only_below_tmp(&path, access))
     }

@@ -191,8 +191,8 @@ pub(super) fn forbid_bare_repositories(
     directory: &Path,
     others: &[PathBuf],
 ) {
-    let mut folders = std::iter::once(directory).chain(others.iter().map(PathBuf::as_path));
-    if !folders.any(|folder| repository::find_bare_repository(folder).is_some()) {
+    let mut directories = std::iter::once(directory).chain(others.iter().map(PathBuf::as_path));
+    if !directories.any(|directory| repository::find_bare_repository(directory).is_some()) {
         append(environment, vec![("safe.bareRepository".to_owned(), "explicit".to_owned())]);
     }
 }
@@ -204,8 +204,10 @@ pub(super) fn uncontrolled_include(
     others: &[PathBuf],
     roots: &[PathBuf],
 ) -> Option<UnoverridableConfig> {
-    let folders = std::iter::once(directory).chain(others.iter().map(PathBuf::as_path));
-    for file in folders.flat_map(|folder| repository::configurations(folder).program_files) {
+    let directories = std::iter::once(directory).chain(others.iter().map(PathBuf::as_path));
+    for file in
+        directories.flat_map(|directory| repository::configurations(directory).program_files)
+    {
         for (key, value) in listing::entries(&file, directory).into_iter().flatten() {
             let folded = key.to_ascii_lowercase();
             let includes = folded == "include.path"
@@ -343,10 +345,11 @@ fn is_harmless_beside_lfs(key: &str) -> bool {
 
 /// Whether a program name without a path cannot resolve to a file of the repository.
 fn path_avoids_repository(directory: &Path) -> bool {
-    let top = directory.ancestors().find(|folder| folder.join(".git").exists());
+    let top = directory.ancestors().find(|directory| directory.join(".git").exists());
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .all(|folder| folder.is_absolute() && !top.is_some_and(|top| folder.starts_with(top)))
+    std::env::split_paths(&path).all(|directory| {
+        directory.is_absolute() && !top.is_some_and(|top| directory.starts_with(top))
+    })
 }
 
 fn default_of_user(key: &str, otherwise: &str, directory: &Path) -> String {
@@ -418,10 +421,10 @@ mod tests {
 
     impl HostileRepository {
         fn new() -> Self {
-            let folder = tempfile::tempdir().expect("a folder");
-            let this = Self { folder };
+            let directory = tempfile::tempdir().expect("a directory");
+            let this = Self { folder: directory };
             let root = this.root();
-            fs::create_dir(&root).expect("a folder");
+            fs::create_dir(&root).expect("a directory");
             let evil = this.folder.path().join("evil");
             let script = "#!/bin/sh\necho \"$0 $*\" >> \"$(dirname \"$0\")/ran\"\ncat\n";
             fs::write(&evil, script).expect("a script");
@@ -451,7 +454,7 @@ mod tests {
                 this.plain(&["config", key, &path]);
             }
             let hook = root.join(".git/hooks/pre-commit");
-            fs::create_dir_all(root.join(".git/hooks")).expect("a folder");
+            fs::create_dir_all(root.join(".git/hooks")).expect("a directory");
             fs::copy(&evil, &hook).expect("a hook");
             this
         }
@@ -496,14 +499,14 @@ mod tests {
         let root = hostile.root();
         let evil = hostile.folder.path().join("evil").to_string_lossy().into_owned();
         // A hooks directory, as husky creates it, with all hooks that git knows.
-        fs::create_dir(root.join(".husky")).expect("a folder");
+        fs::create_dir(root.join(".husky")).expect("a directory");
         for hook in ["post-index-change", "pre-commit", "post-checkout", "fsmonitor-watchman"] {
             fs::copy(&evil, root.join(".husky").join(hook)).expect("a hook");
             fs::copy(&evil, root.join(".git/hooks").join(hook)).expect("a hook");
         }
         // A nested repository with its own filters.
         let inner = root.join("inner");
-        fs::create_dir(&inner).expect("a folder");
+        fs::create_dir(&inner).expect("a directory");
         let in_inner = |arguments: &[&str]| {
             let path_text = inner.to_string_lossy().into_owned();
             let line: Vec<&str> =

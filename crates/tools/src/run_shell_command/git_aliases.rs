@@ -122,16 +122,22 @@ mod tests {
 
     #[test]
     fn aliases_are_looked_up_only_when_one_may_be_called() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
         let git = |arguments: &[&str]| {
             let time = Duration::from_secs(10);
-            let output =
-                parallax_exec::program::output("git", arguments, folder.path(), &[], 1 << 20, time);
+            let output = parallax_exec::program::output(
+                "git",
+                arguments,
+                directory.path(),
+                &[],
+                1 << 20,
+                time,
+            );
             assert!(output.is_some(), "{arguments:?}");
         };
         git(&["init", "-q", "sub"]);
         git(&["-C", "sub", "config", "alias.zap", "reset --hard"]);
-        let called = |text: &str| effective_aliases(text, &bash::analyze(text), folder.path());
+        let called = |text: &str| effective_aliases(text, &bash::analyze(text), directory.path());
         for line in ["cd sub && git zap", "git -C sub zap", "cd sub; G=git; $G zap"] {
             assert_eq!(called(line).get("zap").map(String::as_str), Some("reset --hard"), "{line}");
         }

@@ -156,9 +156,9 @@ mod tests {
 
     #[test]
     fn pushes_to_paths_are_found_however_they_are_named() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path().join("w");
-        std::fs::create_dir(&root).expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path().join("w");
+        std::fs::create_dir(&root).expect("a directory");
         let git = |arguments: &[&str]| {
             let output = parallax_exec::program::output("git", arguments, &root, &[], LIST, TIME);
             assert!(output.is_some(), "{arguments:?}");

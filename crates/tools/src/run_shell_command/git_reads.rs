@@ -139,9 +139,9 @@ mod tests {
             self.folder.path().canonicalize().unwrap().join(name)
         }
 
-        fn git(&self, folder: &Path, line: &[&str]) {
+        fn git(&self, directory: &Path, line: &[&str]) {
             let time = std::time::Duration::from_secs(5);
-            let output = parallax_exec::program::output("git", line, folder, &[], 1 << 20, time);
+            let output = parallax_exec::program::output("git", line, directory, &[], 1 << 20, time);
             assert!(output.is_some(), "{line:?}");
         }
 

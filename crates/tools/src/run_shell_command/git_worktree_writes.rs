@@ -28,7 +28,7 @@ pub(super) struct ChangedFiles {
 impl ChangedFiles {
     /// Determines the files for the working tree around `directory`. Blocking.
     pub(super) fn of(line: &ShellLine, directory: &Path) -> Option<Self> {
-        let top = directory.ancestors().find(|folder| folder.join(".git").exists())?;
+        let top = directory.ancestors().find(|directory| directory.join(".git").exists())?;
         let mut files = Vec::new();
         let are_more_possible = line.commands.iter().any(moves_tree_unpredictably);
         for command in &line.commands {
@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn protected_files_that_git_would_write_are_found_before_it_runs() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path().canonicalize().expect("a path");
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path().canonicalize().expect("a path");
         let git = |line: &str| {
             let identity = ["-c", "user.name=A", "-c", "user.email=a@b"];
             let words = identity.into_iter().chain(line.split(' '));

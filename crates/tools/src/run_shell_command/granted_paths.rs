@@ -22,12 +22,12 @@ pub(super) fn exact(path: &Path, home: &Path) -> Option<PathBuf> {
 pub(super) fn broader_permissions(requested: &Permissions, home: &Path) -> Permissions {
     let mut wide = requested.clone();
     for path in &mut wide.file_system.write {
-        let folder = match path.is_dir() {
+        let directory = match path.is_dir() {
             true => None,
-            false => path.ancestors().skip(1).find(|folder| folder.is_dir()),
+            false => path.ancestors().skip(1).find(|directory| directory.is_dir()),
         };
-        if let Some(folder) = folder.filter(|folder| !is_too_broad(folder, home)) {
-            *path = folder.to_owned();
+        if let Some(directory) = directory.filter(|directory| !is_too_broad(directory, home)) {
+            *path = directory.to_owned();
         }
     }
     wide.file_system.write.dedup();
@@ -47,7 +47,7 @@ pub(super) fn real(path: &Path) -> PathBuf {
     if let Ok(real) = path.canonicalize() {
         return real;
     }
-    match (path.parent().and_then(|folder| folder.canonicalize().ok()), path.file_name()) {
+    match (path.parent().and_then(|directory| directory.canonicalize().ok()), path.file_name()) {
         (Some(folder), Some(name)) => folder.join(name),
         _ => path.to_owned(),
     }
@@ -61,8 +61,8 @@ mod tests {
     fn broader_permissions_offer_the_parent_directory_separately() {
         use parallax_protocol::permissions::FilePermissions;
 
-        let folder = tempfile::tempdir().unwrap();
-        let top = folder.path().canonicalize().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
         let (home, tmp) = (top.join("home"), top.join("tmp"));
         std::fs::create_dir_all(&home).unwrap();
         std::fs::create_dir_all(&tmp).unwrap();

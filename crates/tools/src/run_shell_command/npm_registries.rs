@@ -12,11 +12,11 @@ const MAX_BYTES: u64 = 256 * 1024;
 const VARIABLE: &str = "npm_config_userconfig";
 
 /// Gives a command a copy of the configuration with the addresses only, unless it may read the file
-/// or uses another one. `folder` is readable for commands, but not writable. Blocking.
+/// or uses another one. `directory` is readable for commands, but not writable. Blocking.
 pub(super) fn add(
     environment: &mut Vec<(OsString, OsString)>,
     home: &Path,
-    folder: &Path,
+    directory: &Path,
     readable: &[PathBuf],
 ) {
     let own = home.join(".npmrc");
@@ -25,7 +25,7 @@ pub(super) fn add(
         return;
     }
     let addresses = addresses(&own);
-    let copy = folder.join("npmrc");
+    let copy = directory.join("npmrc");
     if addresses.is_empty() {
         return;
     }
@@ -56,8 +56,8 @@ mod tests {
 
     #[test]
     fn command_gets_the_addresses_without_keys() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let home = folder.path();
+        let directory = tempfile::tempdir().expect("a directory");
+        let home = directory.path();
         let text = "registry=https://npm.corp.example/\n@corp:registry = \"https://c.example/npm/\"\n\
             //npm.corp.example/:_authToken=secret\n@b:registry=https://u:p@b.example/\nignored=1\n";
         fs::write(home.join(".npmrc"), text).expect("a file");

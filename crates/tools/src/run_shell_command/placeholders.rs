@@ -115,8 +115,8 @@ mod tests {
 
     #[test]
     fn tracked_hidden_files_are_found_with_their_metadata() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path().canonicalize().expect("a path");
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path().canonicalize().expect("a path");
         let git = |line: &[&str]| {
             let output = parallax_exec::program::output("git", line, &root, &[], LIST, TIME);
             assert!(output.is_some(), "{line:?}");

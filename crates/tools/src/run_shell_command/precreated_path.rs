@@ -23,16 +23,18 @@ pub(super) fn create(paths: &[PathBuf], line: &ShellLine, directory: &Path) -> V
         if path.symlink_metadata().is_ok() {
             continue;
         }
-        let is_folder = creates_directory(line, path, directory);
-        let parent = if is_folder { path.as_path() } else { path.parent().unwrap_or(path) };
-        let missing: Vec<&Path> =
-            parent.ancestors().take_while(|folder| folder.symlink_metadata().is_err()).collect();
-        for folder in missing.into_iter().rev() {
-            if std::fs::create_dir(folder).is_ok() {
-                created.push(PrecreatedPath { path: folder.to_owned(), marker_time: None });
+        let is_directory = creates_directory(line, path, directory);
+        let parent = if is_directory { path.as_path() } else { path.parent().unwrap_or(path) };
+        let missing: Vec<&Path> = parent
+            .ancestors()
+            .take_while(|directory| directory.symlink_metadata().is_err())
+            .collect();
+        for directory in missing.into_iter().rev() {
+            if std::fs::create_dir(directory).is_ok() {
+                created.push(PrecreatedPath { path: directory.to_owned(), marker_time: None });
             }
         }
-        if is_folder {
+        if is_directory {
             continue;
         }
         // `create_new` follows no link.
@@ -100,28 +102,28 @@ mod tests {
 
     #[tokio::test]
     async fn named_path_is_precreated_and_removed_when_unused() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("aa/bb/c.txt");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("aa/bb/c.txt");
         let line = bash::analyze("true");
-        let created = create(std::slice::from_ref(&file), &line, folder.path());
+        let created = create(std::slice::from_ref(&file), &line, directory.path());
         assert!(file.is_file() && created.len() == 3);
         remove_unused(created).await;
-        assert!(!folder.path().join("aa").exists());
+        assert!(!directory.path().join("aa").exists());
         // A file that a command wrote, even without content, is kept.
-        let created = create(std::slice::from_ref(&file), &line, folder.path());
+        let created = create(std::slice::from_ref(&file), &line, directory.path());
         std::fs::write(&file, "").unwrap();
         remove_unused(created).await;
         assert!(file.is_file());
         // An existing file is left alone.
-        assert!(create(&[file], &line, folder.path()).is_empty());
+        assert!(create(&[file], &line, directory.path()).is_empty());
     }
 
     #[tokio::test]
     async fn precreated_directory_is_kept_when_the_line_creates_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("new");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new");
         let line = bash::analyze("mkdir -p new/inner && echo x > new/inner/a");
-        let created = create(std::slice::from_ref(&path), &line, folder.path());
+        let created = create(std::slice::from_ref(&path), &line, directory.path());
         assert!(path.is_dir());
         remove_unused(created).await;
         assert!(path.is_dir());

@@ -109,13 +109,13 @@ pub(super) fn permissions(
             command.arguments().iter().for_each(|word| note(word, DeniedAccess::Read));
         }
         if command.name().is_some_and(|name| LISTERS.contains(&name)) {
-            let is_folder = |word: &&Word| {
+            let is_directory = |word: &&Word| {
                 word_path(word, directory, home, moved_home).is_some_and(|path| path.is_dir())
             };
             command
                 .arguments()
                 .iter()
-                .filter(is_folder)
+                .filter(is_directory)
                 .for_each(|word| note(word, DeniedAccess::Read));
         }
     }
@@ -123,8 +123,9 @@ pub(super) fn permissions(
         for word in bash::written(command) {
             let Some(path) = word_path(&word, directory, home, moved_home) else { continue };
             // In the workspace, files are protected and opened individually.
-            let folder = path.ancestors().skip(1).find(|folder| folder.is_dir());
-            let Some(closed) = folder.filter(|folder| ran.denies(folder, DeniedAccess::Write))
+            let folder = path.ancestors().skip(1).find(|directory| directory.is_dir());
+            let Some(closed) =
+                folder.filter(|directory| ran.denies(directory, DeniedAccess::Write))
             else {
                 continue;
             };
@@ -326,13 +327,13 @@ mod tests {
 
     #[test]
     fn sensitive_paths_named_by_the_line_are_predicted_permissions() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("a directory");
         let root = folder.path().canonicalize().expect("a path");
         let (work, home) = (root.join("w"), root.join("home"));
         for directory in [&work, &home, &root.join("other")] {
-            std::fs::create_dir(directory).expect("a folder");
+            std::fs::create_dir(directory).expect("a directory");
         }
-        std::fs::create_dir(home.join(".ssh")).expect("a folder");
+        std::fs::create_dir(home.join(".ssh")).expect("a directory");
         let there = root.join("other/there");
         for path in [work.join(".env"), work.join("a"), home.join(".npmrc"), there] {
             std::fs::write(path, "x").expect("a file");

@@ -96,13 +96,13 @@ pub(super) fn read_paths(
     if sees_all || (left_alone.is_some() && may_run_program(&words, "rg")) {
         let named: Vec<PathBuf> =
             reads.paths.iter().filter(|path| path.is_dir()).cloned().collect();
-        let folders = match named.is_empty() {
+        let directories = match named.is_empty() {
             true if searches_outside_workspace(command, roots) => Vec::new(),
             true => bases.clone(),
             false => named,
         };
-        for folder in &folders {
-            first_protected_below(folder, sees_all, left_alone)
+        for directory in &directories {
+            first_protected_below(directory, sees_all, left_alone)
                 .into_iter()
                 .for_each(|path| reads.push(path));
         }
@@ -110,7 +110,10 @@ pub(super) fn read_paths(
     if words.iter().any(|word| word.rsplit('/').next() == Some("diff")) {
         let named: Vec<PathBuf> =
             reads.paths.iter().filter(|path| path.is_dir()).cloned().collect();
-        named.iter().flat_map(|folder| link_targets_in(folder)).for_each(|path| reads.push(path));
+        named
+            .iter()
+            .flat_map(|directory| link_targets_in(directory))
+            .for_each(|path| reads.push(path));
     }
     if words.iter().any(|word| word.rsplit('/').next() == Some("git")) {
         for base in &bases {
@@ -123,10 +126,10 @@ pub(super) fn read_paths(
             }
             git_reads::outside(base, roots).into_iter().for_each(|path| reads.push(path));
             // Write access to files there would control git.
-            let inside = |folder: &PathBuf| {
-                roots.iter().any(|root| folder.starts_with(root) && folder != root)
+            let inside = |directory: &PathBuf| {
+                roots.iter().any(|root| directory.starts_with(root) && directory != root)
             };
-            if repository::find_bare_repository(base).is_some_and(|folder| inside(&folder)) {
+            if repository::find_bare_repository(base).is_some_and(|directory| inside(&directory)) {
                 reads.push(PathBuf::from("/"));
             }
         }
@@ -194,29 +197,29 @@ const SEARCHED_LEVELS: usize = 3;
 /// Returns a protected file that a recursive search of the directory would read; the root directory
 /// if only the ignore file names it. `names`: the search includes hidden files.
 fn first_protected_below(
-    folder: &Path,
+    directory: &Path,
     names: bool,
     left_alone: Option<&GeminiIgnore>,
 ) -> Option<PathBuf> {
-    let mut folders = std::collections::VecDeque::from([(folder.to_owned(), 0)]);
+    let mut directories = std::collections::VecDeque::from([(directory.to_owned(), 0)]);
     let mut seen = 0;
-    while let Some((folder, level)) = folders.pop_front() {
+    while let Some((directory, level)) = directories.pop_front() {
         seen += 1;
         if seen > SEARCHED_FOLDERS {
             return None;
         }
-        for entry in std::fs::read_dir(folder).ok()?.flatten().take(2_000) {
+        for entry in std::fs::read_dir(directory).ok()?.flatten().take(2_000) {
             let path = entry.path();
-            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if names && !is_folder && is_inaccessible_name(&path) {
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if names && !is_directory && is_inaccessible_name(&path) {
                 return Some(path);
             }
-            if left_alone.is_some_and(|rules| rules.names(&path, is_folder)) {
+            if left_alone.is_some_and(|rules| rules.names(&path, is_directory)) {
                 return Some(PathBuf::from("/"));
             }
             let skipped = entry.file_name() == ".git" || entry.file_name() == "node_modules";
-            if is_folder && !skipped && level < SEARCHED_LEVELS {
-                folders.push_back((path, level + 1));
+            if is_directory && !skipped && level < SEARCHED_LEVELS {
+                directories.push_back((path, level + 1));
             }
         }
     }
@@ -231,8 +234,8 @@ fn is_inaccessible_name(path: &Path) -> bool {
 }
 
 /// Returns the targets of links in the directory: a recursive `diff` reads them.
-fn link_targets_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+fn link_targets_in(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
     links.filter_map(|link| link.path().canonicalize().ok()).take(MAX_PATHS).collect()
 }
@@ -335,11 +338,11 @@ mod tests {
 
     #[test]
     fn links_named_by_words_are_followed() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path().canonicalize().expect("a path").join("w");
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path().canonicalize().expect("a path").join("w");
         fs::create_dir_all(root.join("sub/deep")).expect("folders");
         fs::write(root.join("plain"), "").expect("a file");
-        fs::create_dir(root.join(".git")).expect("a folder");
+        fs::create_dir(root.join(".git")).expect("a directory");
         fs::write(root.join(".git/config"), "").expect("a file");
         symlink("plain", root.join(".env")).expect("a link");
         symlink(".git/config", root.join("git.txt")).expect("a link");
@@ -393,8 +396,8 @@ mod tests {
 
     #[test]
     fn git_is_checked_in_the_directory_of_the_command() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path().canonicalize().expect("a path");
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path().canonicalize().expect("a path");
         fs::create_dir_all(root.join("ev/.git/objects")).expect("folders");
         fs::write(root.join("ev/.git/HEAD"), "").expect("a file");
         for command in ["cd $'ev' && git diff", "cd e$'v'; git diff", "cd $'e\x76'; git diff"] {
@@ -405,8 +408,8 @@ mod tests {
 
     #[test]
     fn bare_repository_in_ordinary_files_is_not_an_ordinary_read() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path().canonicalize().expect("a path");
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path().canonicalize().expect("a path");
         fs::create_dir_all(root.join("x/objects")).expect("folders");
         fs::create_dir_all(root.join("y/.git/objects")).expect("folders");
         for name in ["x/HEAD", "x/config", "y/.git/HEAD"] {
@@ -422,10 +425,10 @@ mod tests {
 
     #[test]
     fn directory_search_includes_inaccessible_files_below_it() {
-        let directory = tempfile::tempdir().expect("folder");
-        let root = directory.path().canonicalize().expect("folder");
+        let directory = tempfile::tempdir().expect("directory");
+        let root = directory.path().canonicalize().expect("directory");
         std::fs::create_dir_all(root.join("src/deep")).expect("folders");
-        std::fs::create_dir(root.join("clean")).expect("folder");
+        std::fs::create_dir(root.join("clean")).expect("directory");
         std::fs::write(root.join("src/deep/.env"), "K=1").expect("file");
         let closed = |command: &str| {
             read_paths(command, &root, std::slice::from_ref(&root), None)
@@ -453,8 +456,8 @@ mod tests {
 
     #[test]
     fn ignored_file_is_not_an_ordinary_read() {
-        let directory = tempfile::tempdir().expect("folder");
-        let root = directory.path().canonicalize().expect("folder");
+        let directory = tempfile::tempdir().expect("directory");
+        let root = directory.path().canonicalize().expect("directory");
         std::fs::create_dir_all(root.join("src/deep")).expect("folders");
         for name in ["gi", "plain", "src/deep/gi", "src/plain"] {
             std::fs::write(root.join(name), "K").expect("file");
@@ -476,11 +479,11 @@ mod tests {
 
     #[test]
     fn link_cycle_is_not_followed_forever() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path().canonicalize().expect("a path");
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path().canonicalize().expect("a path");
         for number in 0..200 {
             let name = root.join(number.to_string());
-            fs::create_dir(&name).expect("a folder");
+            fs::create_dir(&name).expect("a directory");
             symlink(&root, name.join("up")).expect("a link");
         }
         let all: String = (0..200).map(|number| format!("cd {number}/up; ")).collect();

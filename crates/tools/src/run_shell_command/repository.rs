@@ -65,39 +65,42 @@ pub(super) struct RepositoryConfigs {
 
 /// Returns the path by which git goes up from a directory: absolute and without links. A relative
 /// path would have no directory above its first one.
-pub(super) fn resolve_like_git(folder: &Path) -> PathBuf {
-    let resolved = folder.canonicalize().or_else(|_| std::path::absolute(folder));
-    resolved.unwrap_or_else(|_| folder.to_owned())
+pub(super) fn resolve_like_git(directory: &Path) -> PathBuf {
+    let resolved = directory.canonicalize().or_else(|_| std::path::absolute(directory));
+    resolved.unwrap_or_else(|_| directory.to_owned())
 }
 
-/// Returns the directories of the repository around `folder`, as git finds them.
-pub(super) fn folders(folder: &Path) -> Vec<PathBuf> {
-    let folder = resolve_like_git(folder);
-    let repository = folder.ancestors().take(HIGHEST).find_map(repository_at);
-    let Some(Ok(folder)) = repository else { return Vec::new() };
-    let common = line_of(&folder.join("commondir")).map(|common| folder.join(common));
-    std::iter::once(folder).chain(common).collect()
+/// Returns the directories of the repository around `directory`, as git finds them.
+pub(super) fn folders(directory: &Path) -> Vec<PathBuf> {
+    let directory = resolve_like_git(directory);
+    let repository = directory.ancestors().take(HIGHEST).find_map(repository_at);
+    let Some(Ok(directory)) = repository else { return Vec::new() };
+    let common = line_of(&directory.join("commondir")).map(|common| directory.join(common));
+    std::iter::once(directory).chain(common).collect()
 }
 
-/// Returns the directories of the repository around `folder` and the targets of the links in them.
-pub(super) fn linked_parts(folder: &Path) -> Vec<PathBuf> {
+/// Returns the directories of the repository around `directory` and the targets of the links in
+/// them.
+pub(super) fn linked_parts(directory: &Path) -> Vec<PathBuf> {
     const MAX_LINKS: usize = 64;
-    let folders = folders(folder);
-    let entries = folders.iter().filter_map(|folder| folder.read_dir().ok()).flatten().flatten();
+    let directories = folders(directory);
+    let entries =
+        directories.iter().filter_map(|directory| directory.read_dir().ok()).flatten().flatten();
     let links = entries.filter_map(|entry| {
         let target = std::fs::read_link(entry.path()).ok()?;
         Some(entry.path().parent()?.join(target))
     });
     let links: Vec<PathBuf> = links.take(MAX_LINKS).collect();
-    folders.into_iter().chain(links).collect()
+    directories.into_iter().chain(links).collect()
 }
 
-/// Returns the remotes of the repository around `folder` that are directories on this machine,
+/// Returns the remotes of the repository around `directory` that are directories on this machine,
 /// existing or not.
-pub(super) fn local_remotes(folder: &Path) -> Vec<PathBuf> {
-    let Some(config) = configuration(folder) else { return Vec::new() };
-    let folder = resolve_like_git(folder);
-    let Some(top) = folder.ancestors().take(HIGHEST).find(|top| top.join(".git").exists()) else {
+pub(super) fn local_remotes(directory: &Path) -> Vec<PathBuf> {
+    let Some(config) = configuration(directory) else { return Vec::new() };
+    let directory = resolve_like_git(directory);
+    let Some(top) = directory.ancestors().take(HIGHEST).find(|top| top.join(".git").exists())
+    else {
         return Vec::new();
     };
     let text = bytes_of(&config, MAX_BYTES).unwrap_or_default();
@@ -112,71 +115,72 @@ pub(super) fn local_remotes(folder: &Path) -> Vec<PathBuf> {
     urls.map(|url| top.join(url)).collect()
 }
 
-/// Returns the configuration file that git writes in `folder`, if it exists.
-pub(super) fn configuration(folder: &Path) -> Option<PathBuf> {
-    let config = folders(folder).pop()?.join("config");
+/// Returns the configuration file that git writes in `directory`, if it exists.
+pub(super) fn configuration(directory: &Path) -> Option<PathBuf> {
+    let config = folders(directory).pop()?.join("config");
     config.canonicalize().ok().filter(|config| config.is_file())
 }
 
-/// Returns the configuration file of the repository whose working tree is `folder` itself.
-pub(super) fn configuration_in(folder: &Path) -> Option<PathBuf> {
-    let config = folder.join(".git/config");
+/// Returns the configuration file of the repository whose working tree is `directory` itself.
+pub(super) fn configuration_in(directory: &Path) -> Option<PathBuf> {
+    let config = directory.join(".git/config");
     config.canonicalize().ok().filter(|config| config.is_file())
 }
 
-/// Returns the bare repository that git would find from `folder`: any directory with the right file
-/// names is one, and its configuration is an ordinary file.
-pub(super) fn find_bare_repository(folder: &Path) -> Option<PathBuf> {
-    let folder = resolve_like_git(folder);
-    let folder = if folder.is_file() { folder.parent()? } else { &folder };
-    let found = folder.ancestors().take(HIGHEST).find_map(|folder| {
-        Some((folder, repository_at(folder)?.ok().is_some_and(|git| git == folder)))
+/// Returns the bare repository that git would find from `directory`: any directory with the right
+/// file names is one, and its configuration is an ordinary file.
+pub(super) fn find_bare_repository(directory: &Path) -> Option<PathBuf> {
+    let directory = resolve_like_git(directory);
+    let directory = if directory.is_file() { directory.parent()? } else { &directory };
+    let found = directory.ancestors().take(HIGHEST).find_map(|directory| {
+        Some((directory, repository_at(directory)?.ok().is_some_and(|git| git == directory)))
     });
-    found.filter(|(_, is_bare)| *is_bare).map(|(folder, _)| folder.to_owned())
+    found.filter(|(_, is_bare)| *is_bare).map(|(directory, _)| directory.to_owned())
 }
 
-/// Returns the configuration files of the repository around `folder` and of its submodules.
-pub(super) fn configurations(folder: &Path) -> RepositoryConfigs {
+/// Returns the configuration files of the repository around `directory` and of its submodules.
+pub(super) fn configurations(directory: &Path) -> RepositoryConfigs {
     let mut found = RepositoryConfigs::default();
-    let mut folders = Vec::new();
-    let folder = &*resolve_like_git(folder);
+    let mut directories = Vec::new();
+    let directory = &*resolve_like_git(directory);
     // For a file, use its directory.
-    let folder = if folder.is_file() { folder.parent().unwrap_or(folder) } else { folder };
-    let mut working = vec![folder.to_owned()];
+    let directory =
+        if directory.is_file() { directory.parent().unwrap_or(directory) } else { directory };
+    let mut working = vec![directory.to_owned()];
     while let Some(place) = working.pop() {
         let Some(repository) = place.ancestors().take(HIGHEST).find_map(repository_at) else {
             continue;
         };
-        let folder = match repository {
-            Ok(folder) => folder,
+        let directory = match repository {
+            Ok(directory) => directory,
             Err(unreadable) => {
                 found.unreadable.push(unreadable);
                 continue;
             }
         };
-        if folders.contains(&folder) {
+        if directories.contains(&directory) {
             continue;
         }
-        if folders.len() > MAX_MODULES {
-            found.unreadable.push(folder.join("config"));
+        if directories.len() > MAX_MODULES {
+            found.unreadable.push(directory.join("config"));
             return found;
         }
         // In submodules, git runs the programs named in their own configurations.
-        let index = folder.join("index");
+        let index = directory.join("index");
         if may_hold_submodules(&index) {
             match submodules(&place) {
                 Some(places) => working.extend(places),
                 None => found.unreadable.push(index),
             }
         }
-        if let Some(common) = line_of(&folder.join("commondir")) {
-            folders.push(folder.join(common));
+        if let Some(common) = line_of(&directory.join("commondir")) {
+            directories.push(directory.join(common));
         }
-        folders.push(folder);
+        directories.push(directory);
     }
-    add_modules(&mut folders, &mut found);
+    add_modules(&mut directories, &mut found);
     for name in ["config", "config.worktree"] {
-        for path in folders.iter().map(|folder| folder.join(name)) {
+        for path in directories.iter().map(|directory| directory.join(name)) {
             match runs_programs(&path) {
                 Some(true) => found.program_files.push(path),
                 Some(false) => {}
@@ -188,8 +192,9 @@ pub(super) fn configurations(folder: &Path) -> RepositoryConfigs {
 }
 
 /// Adds the submodule repositories stored in the given ones, whether or not they are checked out.
-fn add_modules(folders: &mut Vec<PathBuf>, found: &mut RepositoryConfigs) {
-    let mut modules: Vec<PathBuf> = folders.iter().map(|folder| folder.join("modules")).collect();
+fn add_modules(directories: &mut Vec<PathBuf>, found: &mut RepositoryConfigs) {
+    let mut modules: Vec<PathBuf> =
+        directories.iter().map(|directory| directory.join("modules")).collect();
     let mut seen = 0;
     while let Some(module) = modules.pop() {
         let Ok(entries) = std::fs::read_dir(&module) else { continue };
@@ -200,8 +205,8 @@ fn add_modules(folders: &mut Vec<PathBuf>, found: &mut RepositoryConfigs) {
         }
         if module.join("HEAD").exists() {
             modules.push(module.join("modules"));
-            if !folders.contains(&module) {
-                folders.push(module);
+            if !directories.contains(&module) {
+                directories.push(module);
             }
         } else {
             modules.extend(entries.flatten().take(MAX_MODULES).map(|entry| entry.path()));
@@ -241,20 +246,20 @@ fn submodules(directory: &Path) -> Option<Vec<PathBuf>> {
 
 /// Returns the repository with this working tree or git directory; `Err` holds a file that cannot
 /// be read.
-fn repository_at(folder: &Path) -> Option<Result<PathBuf, PathBuf>> {
-    let git = folder.join(".git");
+fn repository_at(directory: &Path) -> Option<Result<PathBuf, PathBuf>> {
+    let git = directory.join(".git");
     match std::fs::metadata(&git) {
         Ok(data) if data.is_dir() => return Some(Ok(git)),
         Ok(_) => {
             // A name that is not UTF-8 cannot be checked.
             let text = read_git_file(&git).filter(|text| !text.contains('\u{fffd}'));
-            let target = text.and_then(|text| linked_directory(folder, &text));
+            let target = text.and_then(|text| linked_directory(directory, &text));
             return Some(target.ok_or(git));
         }
         Err(_) => {}
     }
-    let is_bare = folder.join("HEAD").exists() && folder.join("objects").is_dir();
-    is_bare.then(|| Ok(folder.to_owned()))
+    let is_bare = directory.join("HEAD").exists() && directory.join("objects").is_dir();
+    is_bare.then(|| Ok(directory.to_owned()))
 }
 
 /// Maximum size in bytes of an index that is searched; a larger one is treated as a match.
@@ -354,8 +359,8 @@ mod tests {
 
     #[test]
     fn submodule_configuration_is_read_from_files() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path();
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path();
         let git = |line: &[&str]| {
             let output = parallax_exec::program::output("git", line, root, &[], LIST, TIME);
             assert!(output.is_some(), "{line:?}");
@@ -374,11 +379,11 @@ mod tests {
 
     #[test]
     fn repository_configuration_is_found_like_git_does() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path();
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path();
         let write = |path: &str, text: &str| {
             let path = root.join(path);
-            fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
+            fs::create_dir_all(path.parent().expect("a directory")).expect("folders");
             fs::write(path, text).expect("a file");
         };
         let found = |path: &str| configurations(&root.join(path)).program_files;

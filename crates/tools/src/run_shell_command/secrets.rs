@@ -16,8 +16,8 @@ const OPEN_OF_OURS: &[&str] =
 pub(super) fn hidden_home_paths(home: &Path, ours: &Path) -> Vec<PathBuf> {
     let mut hidden: Vec<PathBuf> =
         protected_names::SECRETS_OF_HOME.iter().map(|name| home.join(name)).collect();
-    let names = |folder: &Path| {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = |directory: &Path| {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
         entries.take(10_000).map(|entry| entry.file_name()).collect::<Vec<_>>()
     };
     hidden
@@ -126,8 +126,8 @@ mod tests {
 
     #[test]
     fn targets_of_hidden_links_are_hidden_with_their_directories() {
-        let folder = tempfile::tempdir().unwrap();
-        let home = folder.path().canonicalize().unwrap().join("home");
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path().canonicalize().unwrap().join("home");
         let away = home.with_file_name("away");
         for path in [home.join("dots/docker"), away.clone()] {
             std::fs::create_dir_all(path).unwrap();

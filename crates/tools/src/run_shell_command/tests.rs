@@ -23,17 +23,17 @@ struct TestProject {
 }
 
 fn test_project_with(change: impl FnOnce(&mut ShellOptions)) -> TestProject {
-    let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path().join("project");
+    let directory = tempfile::tempdir().expect("a directory");
+    let root = directory.path().join("project");
     fs::create_dir(&root).expect("the project");
     let options = WorkspaceOptions { root, ..WorkspaceOptions::default() };
     let workspace = Arc::new(Workspace::new(options).expect("a workspace"));
     let mut options =
-        ShellOptions::new(folder.path().join("outputs"), folder.path().join("background"));
+        ShellOptions::new(directory.path().join("outputs"), directory.path().join("background"));
     change(&mut options);
     let processes = Processes::new(options.background_dir.clone());
     let tool = RunShellCommand::new(options, workspace, processes.clone());
-    TestProject { folder, processes, tool }
+    TestProject { folder: directory, processes, tool }
 }
 
 fn test_project() -> TestProject {
@@ -136,7 +136,7 @@ async fn arguments_are_validated_before_execution() {
 #[tokio::test]
 async fn shown_and_evaluated_command_is_the_one_run() {
     let project = test_project();
-    fs::create_dir(project.folder.path().join("project/sub")).expect("a folder");
+    fs::create_dir(project.folder.path().join("project/sub")).expect("a directory");
     let args = json!({
         "command": "bash -c \"pwd\"", "dir_path": "sub", "description": "Where\n am I"
     });
@@ -206,12 +206,12 @@ async fn editors_do_not_block_without_a_terminal() {
 
 #[test]
 fn workspace_program_on_path_is_not_known_safe() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = tempfile::tempdir().expect("a directory");
     let root = folder.path().canonicalize().expect("a path");
-    fs::create_dir_all(root.join("w/bin")).expect("a folder");
-    fs::create_dir_all(root.join("w/sub")).expect("a folder");
+    fs::create_dir_all(root.join("w/bin")).expect("a directory");
+    fs::create_dir_all(root.join("w/sub")).expect("a directory");
     fs::write(root.join("w/bin/ls"), "").expect("a file");
-    fs::create_dir(root.join("links")).expect("a folder");
+    fs::create_dir(root.join("links")).expect("a directory");
     std::os::unix::fs::symlink(root.join("w/bin/ls"), root.join("links/ls")).expect("a link");
     std::os::unix::fs::symlink("w/bin", root.join("bin")).expect("a link");
     let work = root.join("w");

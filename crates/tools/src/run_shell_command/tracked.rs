@@ -113,14 +113,14 @@ fn unchanged(top: &Path, paths: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
 
 /// Returns what stays hidden of a directory that contains visible files: its other entries, or the
 /// whole directory if there are too many.
-pub(super) fn remaining_hidden(folder: PathBuf, open: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+pub(super) fn remaining_hidden(directory: PathBuf, open: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let mut rest = Vec::new();
-    let mut folders = vec![folder.clone()];
+    let mut directories = vec![directory.clone()];
     let mut seen = 0;
-    while let Some(inner) = folders.pop() {
-        let Ok(entries) = std::fs::read_dir(&inner) else { return vec![folder] };
+    while let Some(inner) = directories.pop() {
+        let Ok(entries) = std::fs::read_dir(&inner) else { return vec![directory] };
         for entry in entries {
-            let Ok(entry) = entry else { return vec![folder] };
+            let Ok(entry) = entry else { return vec![directory] };
             seen += 1;
             let path = entry.path();
             if open.contains(&path) {
@@ -128,12 +128,12 @@ pub(super) fn remaining_hidden(folder: PathBuf, open: &BTreeSet<PathBuf>) -> Vec
             } else if entry.file_type().is_ok_and(|kind| kind.is_dir())
                 && open.iter().any(|file| file.starts_with(&path))
             {
-                folders.push(path);
+                directories.push(path);
             } else {
                 rest.push(path);
             }
             if seen > MAX_SEEN || rest.len() > MAX_COUNT {
-                return vec![folder];
+                return vec![directory];
             }
         }
     }
@@ -159,7 +159,7 @@ pub(super) fn encountered_hidden_files(
     if !plan.confine || !bash::uses_git(line) {
         return Vec::new();
     }
-    let Some(top) = directory.ancestors().find(|folder| is_repository_top(folder)) else {
+    let Some(top) = directory.ancestors().find(|directory| is_repository_top(directory)) else {
         return Vec::new();
     };
     let inside: Vec<PathBuf> = plan
@@ -174,7 +174,7 @@ pub(super) fn encountered_hidden_files(
         .collect();
     let compares = is_shown && line.commands.iter().any(compares_working_tree);
     let names = |path: &Path| {
-        let from = |folder: &Path| path.strip_prefix(folder).ok().map(Path::to_path_buf);
+        let from = |directory: &Path| path.strip_prefix(directory).ok().map(Path::to_path_buf);
         let names: Vec<String> = [from(top), from(directory)]
             .into_iter()
             .flatten()
@@ -237,11 +237,11 @@ pub(super) fn note(files: &[PathBuf], directory: &Path) -> String {
 
 /// Returns the root of the working tree that contains the path.
 pub(super) fn repository_of(path: &Path) -> Option<PathBuf> {
-    path.ancestors().skip(1).find(|folder| is_repository_top(folder)).map(Path::to_path_buf)
+    path.ancestors().skip(1).find(|directory| is_repository_top(directory)).map(Path::to_path_buf)
 }
 
-fn is_repository_top(folder: &Path) -> bool {
-    folder.join(".git").symlink_metadata().is_ok()
+fn is_repository_top(directory: &Path) -> bool {
+    directory.join(".git").symlink_metadata().is_ok()
 }
 
 /// Returns the tracked files among the paths, as absolute paths; `None` if git fails.
@@ -276,7 +276,7 @@ mod tests {
 
     impl TestProject {
         fn new(files: &[&str]) -> Self {
-            let directory = Self(tempfile::tempdir().expect("a folder"));
+            let directory = Self(tempfile::tempdir().expect("a directory"));
             directory.git(&["init", "-q"]);
             files.iter().for_each(|file| directory.write(file));
             directory.git(&["add", "-f", "-A"]);
@@ -326,7 +326,7 @@ mod tests {
         let expected = ["a.lock", "b.lock", "conf/.env", "conf/deep/other", "conf/new"];
         assert_eq!(left, expected.map(|name| root.join(name)));
         // Without a repository, nothing is known.
-        let alone = tempfile::tempdir().expect("a folder");
+        let alone = tempfile::tempdir().expect("a directory");
         let path = alone.path().join("a");
         assert_eq!(still_hidden(vec![path.clone()]), [path]);
     }

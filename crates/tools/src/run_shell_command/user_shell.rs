@@ -140,14 +140,16 @@ struct UserCommand {
 impl UserCommand {
     async fn run(self, processes: Processes, run: RunContext) -> ShellOutcome {
         let Self { command, detach_after, end } = self;
-        let folders: Vec<PathBuf> = end
+        let directories: Vec<PathBuf> = end
             .parent()
             .map(Path::to_owned)
             .into_iter()
             .chain(command.sandbox.as_ref().map(|plan| plan.temporary.clone()))
             .collect();
         let making = tokio::task::spawn_blocking(move || {
-            folders.iter().try_for_each(|folder| parallax_exec::create_private_folder(folder))
+            directories
+                .iter()
+                .try_for_each(|directory| parallax_exec::create_private_folder(directory))
         });
         if let Err(reason) = making.await.map_err(|error| error.to_string()).and_then(|created| {
             created
@@ -243,16 +245,18 @@ mod tests {
     }
 
     fn test_project() -> TestProject {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path().join("it's a project");
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path().join("it's a project");
         std::fs::create_dir(&root).expect("the project");
         let options = WorkspaceOptions { root, ..WorkspaceOptions::default() };
         let workspace = Arc::new(Workspace::new(options).expect("a workspace"));
-        let options =
-            ShellOptions::new(folder.path().join("it's output"), folder.path().join("background"));
+        let options = ShellOptions::new(
+            directory.path().join("it's output"),
+            directory.path().join("background"),
+        );
         let processes = Processes::new(options.background_dir.clone());
         let shell = UserShell::new(options, workspace, processes.clone());
-        TestProject { folder, processes, shell }
+        TestProject { folder: directory, processes, shell }
     }
 
     /// The events that a front end would receive.
@@ -322,7 +326,8 @@ mod tests {
         assert_eq!(output.ending, ShellEnding::Exited { code: 1 });
         assert_eq!(run(&project, "pwd").await.directory, None);
         // No temporary file remains.
-        let left = std::fs::read_dir(project.folder.path().join("it's output")).expect("a folder");
+        let left =
+            std::fs::read_dir(project.folder.path().join("it's output")).expect("a directory");
         assert_eq!(left.count(), 0);
     }
 

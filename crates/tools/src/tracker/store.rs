@@ -79,8 +79,8 @@ pub struct Tracker {
 
 impl Tracker {
     /// Creates a tracker that stores its files in the directory; it need not exist.
-    pub fn new(folder: PathBuf) -> Self {
-        Self { folder, tasks: Mutex::new(None) }
+    pub fn new(directory: PathBuf) -> Self {
+        Self { folder: directory, tasks: Mutex::new(None) }
     }
 
     /// Returns all current tasks. Blocking.
@@ -282,8 +282,8 @@ mod tests {
 
     #[test]
     fn task_closes_after_its_dependencies_and_cycles_are_rejected() {
-        let folder = tempfile::tempdir().expect("folder");
-        let tracker = Tracker::new(folder.path().join("tracker"));
+        let directory = tempfile::tempdir().expect("directory");
+        let tracker = Tracker::new(directory.path().join("tracker"));
         let (a, b, c) = (task(&tracker, "a"), task(&tracker, "b"), task(&tracker, "c"));
         tracker.add_dependency(&a, &b).expect("linked");
         tracker.add_dependency(&b, &c).expect("linked");
@@ -298,18 +298,18 @@ mod tests {
 
     #[test]
     fn tasks_are_reloaded_with_unknown_fields() {
-        let folder = tempfile::tempdir().expect("folder");
-        let tracker = Tracker::new(folder.path().to_owned());
+        let directory = tempfile::tempdir().expect("directory");
+        let tracker = Tracker::new(directory.path().to_owned());
         let id = task(&tracker, "a");
-        let file = folder.path().join(format!("{id}.json"));
+        let file = directory.path().join(format!("{id}.json"));
         let text = std::fs::read_to_string(&file).expect("file");
         std::fs::write(&file, text.replacen('{', "{\"subagentSessionId\": \"x\",", 1))
             .expect("put");
-        std::fs::write(folder.path().join("broken.json"), "{").expect("put");
-        let reopened = Tracker::new(folder.path().to_owned());
+        std::fs::write(directory.path().join("broken.json"), "{").expect("put");
+        let reopened = Tracker::new(directory.path().to_owned());
         let changes = TaskChanges { title: Some("b".into()), ..TaskChanges::default() };
         reopened.update(&id, changes).expect("changed");
-        let all = Tracker::new(folder.path().to_owned()).all();
+        let all = Tracker::new(directory.path().to_owned()).all();
         assert_eq!((all.len(), all[&id].title.as_str()), (1, "b"));
         assert_eq!(all[&id].other_fields["subagentSessionId"], "x");
     }

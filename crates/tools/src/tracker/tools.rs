@@ -269,8 +269,8 @@ mod tests {
 
     #[tokio::test]
     async fn tasks_are_created_linked_closed_and_shown() {
-        let folder = tempfile::tempdir().expect("folder");
-        let tools = tracker_tools(&Arc::new(Tracker::new(folder.path().to_owned())));
+        let directory = tempfile::tempdir().expect("directory");
+        let tools = tracker_tools(&Arc::new(Tracker::new(directory.path().to_owned())));
         let [create, update, get, list, link, draw] = &tools[..] else { panic!("six") };
         let created =
             run(create.as_ref(), json!({"title": "Ship", "description": "all", "type": "epic"}))

@@ -230,8 +230,8 @@ fn add_directories(app: &mut App, paths: &str) {
         },
         |app, folders| {
             let mut strange = Vec::new();
-            for folder in folders {
-                match folder {
+            for directory in folders {
+                match directory {
                     Ok((path, true)) => add_directory(app, path),
                     Ok((path, false)) => strange.push(path),
                     Err(failure) => app.error(failure.message),
@@ -265,18 +265,18 @@ pub(crate) fn handle_folder_trust(app: &mut App, mut folders: Vec<PathBuf>, trus
     if folders.is_empty() {
         return;
     }
-    let folder = folders.remove(0);
+    let directory = folders.remove(0);
     if !trusted {
-        app.info(format!("{} was not added.", folder.display()));
+        app.info(format!("{} was not added.", directory.display()));
         return ask_for_folder_trust(app, folders);
     }
     app.run_with_config(
         move |launch| {
-            launch.trust_manager().set(&folder, Some(TrustLevel::TrustFolder)).map(|_| folder)
+            launch.trust_manager().set(&directory, Some(TrustLevel::TrustFolder)).map(|_| directory)
         },
         |app, output| {
             match output {
-                Ok(folder) => add_directory(app, folder),
+                Ok(directory) => add_directory(app, directory),
                 Err(failure) => app.error(failure.message),
             }
             ask_for_folder_trust(app, folders);

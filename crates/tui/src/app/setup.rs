@@ -45,9 +45,9 @@ pub(super) fn view_options(settings: &UiSettings, now: ViewOptions) -> ViewOptio
 }
 
 /// Returns a job that reads the current Git branch of the directory.
-fn branch_of(folder: Option<std::path::PathBuf>) -> Job {
+fn branch_of(directory: Option<std::path::PathBuf>) -> Job {
     Box::new(move || {
-        let head = folder.as_deref().and_then(parallax_files::git_head::head);
+        let head = directory.as_deref().and_then(parallax_files::git_head::head);
         let name = head.map(|head| head.name().to_owned());
         Box::new(move |app| app.status_data.branch = name)
     })

@@ -139,8 +139,8 @@ pub fn word(line: &str, cursor: usize) -> ShellWord {
 /// Returns the programs on the path with this prefix, in alphabetical order. Reads the directories.
 pub fn programs(prefix: &str, path: &str, limit: usize) -> Vec<String> {
     let mut found = BTreeSet::new();
-    for folder in path.split(':').filter(|folder| !folder.is_empty()) {
-        let Ok(entries) = std::fs::read_dir(folder) else { continue };
+    for directory in path.split(':').filter(|directory| !directory.is_empty()) {
+        let Ok(entries) = std::fs::read_dir(directory) else { continue };
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.starts_with(prefix) && !found.contains(&name) && is_program(&entry.path()) {
@@ -200,13 +200,13 @@ mod tests {
 
     #[test]
     fn only_executables_are_completed() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         for (name, mode) in [("run-a", 0o755), ("run-b", 0o644), ("other", 0o755)] {
-            let path = folder.path().join(name);
+            let path = directory.path().join(name);
             std::fs::write(&path, "").unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         }
-        let path = format!("/nowhere:{}", folder.path().display());
+        let path = format!("/nowhere:{}", directory.path().display());
         assert_eq!(programs("run", &path, 9), ["run-a"]);
     }
 }

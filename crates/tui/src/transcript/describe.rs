@@ -49,15 +49,15 @@ pub(super) fn command(name: &str, args: &Object) -> Option<(String, String)> {
     if name != "run_shell_command" || text("command").trim().is_empty() {
         return None;
     }
-    let folder = match text("dir_path") {
+    let directory = match text("dir_path") {
         "" => String::new(),
-        folder => format!("in {folder}"),
+        directory => format!("in {directory}"),
     };
     let background = match args.get("is_background").and_then(Value::as_bool) {
         Some(true) => "in the background",
         _ => "",
     };
-    let about = [text("description"), &folder, background];
+    let about = [text("description"), &directory, background];
     let about: Vec<&str> = about.into_iter().filter(|part| !part.is_empty()).collect();
     Some((text("command").to_owned(), about.join(" · ")))
 }

@@ -42,11 +42,11 @@ fn followed_files(file: &Path, project: &Path) -> Vec<PathBuf> {
     let Some(text) = read.and_then(|read| String::from_utf8(read.bytes).ok()) else {
         return Vec::new();
     };
-    let folder = file.parent().unwrap_or(project);
+    let directory = file.parent().unwrap_or(project);
     let found = match language(file, &text) {
-        Some(ScriptLanguage::Shell) => script_paths(&text, project, folder),
-        Some(ScriptLanguage::Python) => modules(&text, project, folder),
-        Some(ScriptLanguage::JavaScript) => required_files(&text, folder),
+        Some(ScriptLanguage::Shell) => script_paths(&text, project, directory),
+        Some(ScriptLanguage::Python) => modules(&text, project, directory),
+        Some(ScriptLanguage::JavaScript) => required_files(&text, directory),
         None => Vec::new(),
     };
     found.into_iter().filter(|path| path.is_file() && !is_data(path)).collect()
@@ -74,7 +74,7 @@ fn language(file: &Path, text: &str) -> Option<ScriptLanguage> {
 }
 
 /// Returns the files of `import a.b` and `from .a import b`.
-fn modules(text: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
+fn modules(text: &str, project: &Path, directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for line in text.lines().map(str::trim_start) {
         let first = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
@@ -93,7 +93,7 @@ fn modules(text: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
         for name in names.iter().filter(|name| !name.is_empty()) {
             let relative = name.trim_start_matches('.');
             // Each further dot is one directory up.
-            let mut start = folder;
+            let mut start = directory;
             for _ in 1..name.len() - relative.len() {
                 start = start.parent().unwrap_or(start);
             }
@@ -108,7 +108,7 @@ fn modules(text: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the files named by `"./…"` and `'../…'`, with optional extensions added.
-fn required_files(text: &str, folder: &Path) -> Vec<PathBuf> {
+fn required_files(text: &str, directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for quote in ['"', '\'', '`'] {
         // Splits at quotes and checks the text on both sides of each.
@@ -117,7 +117,7 @@ fn required_files(text: &str, folder: &Path) -> Vec<PathBuf> {
                 continue;
             }
             for extension in ["", ".js", ".mjs", ".cjs", ".ts", "/index.js"] {
-                let path = folder.join(format!("{name}{extension}"));
+                let path = directory.join(format!("{name}{extension}"));
                 found.push(path.components().collect());
             }
         }
@@ -131,9 +131,9 @@ mod tests {
 
     #[test]
     fn helper_scripts_are_found_and_processed_files_are_not() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
         // One of the scripts names a file above the project.
-        let project = &folder.path().join("project");
+        let project = &directory.path().join("project");
         for (name, text) in [
             (
                 "hooks/check.sh",
@@ -155,7 +155,7 @@ mod tests {
             ("log.txt", ""),
         ] {
             let path = project.join(name);
-            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            std::fs::create_dir_all(path.parent().expect("a directory")).expect("made");
             std::fs::write(path, text).expect("written");
         }
         let mut files = vec![project.join("hooks/check.sh")];

@@ -80,9 +80,9 @@ mod tests {
     #[test]
     fn truncated_output_is_not_treated_as_complete() {
         // Any existing file.
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let there = folder.join("Cargo.toml");
-        let copy = folder.join("copy.txt");
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let there = directory.join("Cargo.toml");
+        let copy = directory.join("copy.txt");
         let path = copy.clone();
         let keep: SaveOutput = Arc::new(move |_, _| Ok(path.clone()));
         let note = |path: String| {

@@ -55,8 +55,8 @@ pub(super) fn probe_arguments() -> Vec<OsString> {
     let mut words = namespaces();
     words.push("--unshare-net".into());
     words.extend(BASE.map(OsString::from));
-    let folder = ["--perms", "0700", "--tmpfs", "/tmp", "--chmod", "0111", "/tmp"];
-    words.extend(folder.map(OsString::from));
+    let directory = ["--perms", "0700", "--tmpfs", "/tmp", "--chmod", "0111", "/tmp"];
+    words.extend(directory.map(OsString::from));
     words.extend(["--remount-ro", "/tmp", "--"].map(OsString::from));
     words
 }
@@ -166,8 +166,8 @@ impl ArgumentsBuilder<'_> {
     }
 
     /// Makes every parent directory of a path in a writable tree a separate mount, and the path
-    /// itself read-only if `covers`. For a link, the target is protected; the link itself is checked
-    /// after the command.
+    /// itself read-only if `covers`. For a link, the target is protected; the link itself is
+    /// checked after the command.
     fn protect(&mut self, path: &Path, covers: bool, follow: bool) {
         let Some(tree) = layout::mounted_tree(self.plan, path) else { return };
         let mut here = tree.clone();
@@ -269,8 +269,8 @@ fn create_mount_points(
             if below.as_os_str().is_empty() {
                 continue;
             }
-            let folder = overmounts::private_folder(&plan.temporary, name)?;
-            mounts::make_target(folder, below, from.is_dir())
+            let directory = overmounts::private_folder(&plan.temporary, name)?;
+            mounts::make_target(directory, below, from.is_dir())
                 .refused(format!("cannot create a mount point for `{}`", path.display()))?;
         }
     }

@@ -210,8 +210,8 @@ mod tests {
             println!("skipped: this kernel tells of no unix sockets");
             return;
         };
-        let folder = tempfile::tempdir().unwrap();
-        let [one, two, three] = ["one", "two", "three"].map(|name| folder.path().join(name));
+        let directory = tempfile::tempdir().unwrap();
+        let [one, two, three] = ["one", "two", "three"].map(|name| directory.path().join(name));
         let server = UnixListener::bind(&one).unwrap();
         let _packets = UnixDatagram::bind(&three).unwrap();
         std::fs::rename(&one, &two).unwrap();

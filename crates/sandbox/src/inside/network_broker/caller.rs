@@ -28,10 +28,10 @@ impl Caller {
             openat(&proc, format!("{thread}/{what}"), flags | OFlags::CLOEXEC, Mode::empty())
         };
         let memory = File::from(open("mem", OFlags::RDWR)?);
-        let folder = open("cwd", OFlags::PATH | OFlags::DIRECTORY)?;
+        let directory = open("cwd", OFlags::PATH | OFlags::DIRECTORY)?;
         let number = process_of(&proc, thread)?;
         let process = super::handle_of(kernel::process(number).ok_or(Errno::SRCH)?)?;
-        Ok(Self { memory, process, folder, number })
+        Ok(Self { memory, process, folder: directory, number })
     }
 
     /// Reads from its memory.

@@ -79,18 +79,18 @@ fn processes(proc: &OwnedFd) -> Vec<i32> {
 }
 
 fn sockets(proc: &OwnedFd, process: i32) -> Vec<u64> {
-    let folder = PathBuf::from(format!("{process}/fd"));
-    let links = numbers(proc, &folder).into_iter().filter_map(|file| {
-        let link = readlinkat(proc, folder.join(file.to_string()), Vec::new()).ok()?;
+    let directory = PathBuf::from(format!("{process}/fd"));
+    let links = numbers(proc, &directory).into_iter().filter_map(|file| {
+        let link = readlinkat(proc, directory.join(file.to_string()), Vec::new()).ok()?;
         link.to_str().ok()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
     });
     links.collect()
 }
 
 /// Returns the entries of a directory that are numbers.
-fn numbers(proc: &OwnedFd, folder: &Path) -> Vec<i32> {
+fn numbers(proc: &OwnedFd, directory: &Path) -> Vec<i32> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let entries = openat(proc, folder, flags, Mode::empty()).and_then(Dir::new);
+    let entries = openat(proc, directory, flags, Mode::empty()).and_then(Dir::new);
     let names = entries.into_iter().flatten().flatten();
     names.filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok()).collect()
 }

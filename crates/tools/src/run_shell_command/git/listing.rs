@@ -160,8 +160,8 @@ mod tests {
                 0..7,
             ),
         ) {
-            let folder = tempfile::tempdir().expect("a folder");
-            let file = folder.path().join("config");
+            let directory = tempfile::tempdir().expect("a directory");
+            let file = directory.path().join("config");
             let text = lines.join("\n");
             std::fs::write(&file, &text).expect("a file");
             if let Some(entries) = plain_entries(&text) {

@@ -93,12 +93,12 @@ fn is_covered(key: &str) -> bool {
 fn every_program_key_is_covered_and_checked() {
     for key in PROGRAMS {
         assert!(is_covered(key), "{key}");
-        let folder = tempfile::tempdir().expect("a directory");
+        let directory = tempfile::tempdir().expect("a directory");
         let git = |arguments: &[&str]| {
             let output = parallax_exec::program::output(
                 "git",
                 arguments,
-                folder.path(),
+                directory.path(),
                 &[],
                 super::SIZE,
                 super::TIME,
@@ -107,7 +107,7 @@ fn every_program_key_is_covered_and_checked() {
         };
         git(&["init", "-q"]);
         git(&["config", key, "!evil"]);
-        let found = super::repository::configurations(folder.path());
+        let found = super::repository::configurations(directory.path());
         // A configuration that seems to name no program is not read at all.
         assert!(
             ALWAYS.contains(&&*key.to_ascii_lowercase()) || !found.program_files.is_empty(),

@@ -168,11 +168,12 @@ fn subcommand<'a>(
 
 /// Returns the paths that start with the typed text. If only directories are wanted, their trailing
 /// `/` is removed.
-fn paths_of(root: &Path, input: &str, only_folders: bool) -> Vec<Argument> {
+fn paths_of(root: &Path, input: &str, only_directories: bool) -> Vec<Argument> {
     let entries = crate::completion::entries(root, input, MAX_FOLDERS);
-    let fits =
-        |path: &String| (!only_folders || path.ends_with('/')) && !path.contains(char::is_control);
-    let shown = |path: String| match only_folders {
+    let fits = |path: &String| {
+        (!only_directories || path.ends_with('/')) && !path.contains(char::is_control)
+    };
+    let shown = |path: String| match only_directories {
         true => path.trim_end_matches('/').to_owned(),
         false => path,
     };
@@ -188,9 +189,9 @@ fn folders(root: &Path, input: &str) -> Vec<Argument> {
     };
     let prefix = last.trim_start();
     let before = format!("{before}{}", &last[..last.len() - prefix.len()]);
-    let folders = paths_of(root, prefix, true).into_iter();
-    folders
-        .map(|folder| Argument { value: format!("{before}{}", folder.value), ..folder })
+    let directories = paths_of(root, prefix, true).into_iter();
+    directories
+        .map(|directory| Argument { value: format!("{before}{}", directory.value), ..directory })
         .collect()
 }
 

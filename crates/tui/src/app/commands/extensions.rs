@@ -138,15 +138,18 @@ fn install(app: &mut App, source: &str) {
     );
 }
 
-fn link(app: &mut App, folder: PathBuf) {
+fn link(app: &mut App, directory: PathBuf) {
     app.run_with_config(
         move |launch| {
-            launch.extension_manager().review_extension(&folder).map(|reviewed| (folder, reviewed))
+            launch
+                .extension_manager()
+                .review_extension(&directory)
+                .map(|reviewed| (directory, reviewed))
         },
         |app, reviewed| match reviewed {
-            Ok((folder, (manifest, review))) => {
+            Ok((directory, (manifest, review))) => {
                 let title = format!("Link `{}`?", manifest.name);
-                ask_for_consent(app, title, &review.consent_lines(), Consent::Link(folder));
+                ask_for_consent(app, title, &review.consent_lines(), Consent::Link(directory));
             }
             Err(failure) => app.error(failure.message),
         },

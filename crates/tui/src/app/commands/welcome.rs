@@ -32,14 +32,14 @@ fn print_header(app: &mut App, launch: &SessionConfig, session: &str, tips: Vec<
         row
     };
     let version = &launch.options().version;
-    let folder = launch.options().directory.display().to_string();
+    let directory = launch.options().directory.display().to_string();
     let mut rows = vec![
         line(
             "  ▞▚  ",
             Line::styled("Parallax", theme.text.bold())
                 .with_span(format!(" {version}{SEPARATOR}{session}"), theme.secondary),
         ),
-        line("  ▚▞  ", Line::styled(folder, theme.secondary)),
+        line("  ▚▞  ", Line::styled(directory, theme.secondary)),
     ];
     if !app.settings.hide_tips {
         rows.push(Line::EMPTY);
