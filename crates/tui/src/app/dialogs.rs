@@ -403,7 +403,7 @@ impl App {
 
     /// Opens the proposed change in the user's editor.
     pub(super) fn edit_change(&mut self) {
-        let preview = self.dialogs.approval().and_then(|question| question.ask.preview.clone());
+        let preview = self.dialogs.approval().and_then(|question| question.request.preview.clone());
         if let Some(Preview::Plan { path, text }) = preview {
             return plan::edit(self, path, text);
         }
@@ -434,7 +434,7 @@ impl App {
     }
 
     fn proposed_change(&self) -> Option<Result<ProposedChange, String>> {
-        let ask = &self.dialogs.approval()?.ask;
+        let ask = &self.dialogs.approval()?.request;
         match &ask.preview {
             Some(Preview::Diff(diff)) => Some(ProposedChange::read(diff)),
             _ => None,
@@ -442,7 +442,7 @@ impl App {
     }
 
     fn requested_file_name(&self) -> String {
-        let name = self.dialogs.approval().and_then(|question| match &question.ask.preview {
+        let name = self.dialogs.approval().and_then(|question| match &question.request.preview {
             Some(Preview::Diff(diff)) => diff.file_path.file_name(),
             _ => None,
         });
@@ -453,7 +453,7 @@ impl App {
     /// Answers the request with the edited change; the engine asks again with the new change.
     fn change_to(&mut self, change: &ProposedChange, new_text: &str) {
         let Some(question) = self.dialogs.approval() else { return };
-        let ask = &question.ask;
+        let ask = &question.request;
         let args = self.transcript.arguments(&ask.call).unwrap_or_default();
         match change.arguments(&ask.name, &args, new_text) {
             Ok(arguments) => {

@@ -120,17 +120,17 @@ impl DialogStack {
 
     /// Returns the approval request with this id.
     pub(crate) fn approval_of(&mut self, ask: &ApprovalId) -> Option<&mut QuestionDialog> {
-        self.approvals.iter_mut().find(|approval| approval.ask.id == *ask)
+        self.approvals.iter_mut().find(|approval| approval.request.id == *ask)
     }
 
     /// Takes the first approval request away.
     pub(crate) fn take_approval(&mut self) -> Option<Box<ApprovalRequest>> {
-        self.approvals.pop_front().map(|approval| approval.ask)
+        self.approvals.pop_front().map(|approval| approval.request)
     }
 
     /// Removes an approval request that is answered or was withdrawn.
     pub(crate) fn remove_approval(&mut self, ask: &ApprovalId) {
-        self.approvals.retain(|approval| approval.ask.id != *ask);
+        self.approvals.retain(|approval| approval.request.id != *ask);
     }
 
     /// Removes all approval requests.

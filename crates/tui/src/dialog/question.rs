@@ -76,7 +76,7 @@ struct RenderedBody {
 /// An open approval request and the state of its answer.
 #[derive(Debug)]
 pub(crate) struct QuestionDialog {
-    pub(crate) ask: Box<ApprovalRequest>,
+    pub(crate) request: Box<ApprovalRequest>,
     choices: Vec<Choice>,
     cursor: usize,
     /// The index of the suggested rule shown.
@@ -113,7 +113,7 @@ impl QuestionDialog {
             _ => None,
         };
         Self {
-            ask: request,
+            request,
             choices,
             cursor: 0,
             rule,
@@ -132,7 +132,7 @@ impl QuestionDialog {
     }
 
     fn selected_rule(&self) -> Option<&SuggestedRule> {
-        self.edited.as_ref().or_else(|| self.ask.rules.get(self.rule))
+        self.edited.as_ref().or_else(|| self.request.rules.get(self.rule))
     }
 
     /// Whether letters are typed as text.
@@ -156,7 +156,7 @@ impl QuestionDialog {
                 FormResult::Dismissed => self.decide(ApprovalResponse::Cancel),
                 FormResult::Done(answers) => QuestionAnswer::Decided(Box::new(RequestDecision {
                     answers: Some(answers),
-                    ..RequestDecision::new(self.ask.id.clone(), ApprovalResponse::ProceedOnce)
+                    ..RequestDecision::new(self.request.id.clone(), ApprovalResponse::ProceedOnce)
                 })),
             };
         }
@@ -235,7 +235,7 @@ impl QuestionDialog {
 
     /// Returns the row of the body where a file change begins.
     fn first_change(&self, body: &[Line]) -> usize {
-        match &self.ask.preview {
+        match &self.request.preview {
             Some(Preview::Diff(_)) => first_change(body),
             _ => 0,
         }
@@ -263,7 +263,7 @@ impl QuestionDialog {
 
     fn change_rule(&mut self, broader: bool) {
         self.edited = None;
-        let last = self.ask.rules.len().saturating_sub(1);
+        let last = self.request.rules.len().saturating_sub(1);
         self.rule = if broader { (self.rule + 1).min(last) } else { self.rule.saturating_sub(1) };
     }
 
@@ -285,7 +285,7 @@ impl QuestionDialog {
             (_, DialogKey::Cancel) => QuestionAnswer::Stay,
             (ActiveInput::Feedback(field), DialogKey::Confirm) => {
                 let mut decide =
-                    RequestDecision::new(self.ask.id.clone(), ApprovalResponse::Cancel);
+                    RequestDecision::new(self.request.id.clone(), ApprovalResponse::Cancel);
                 let words = field.text().trim();
                 decide.feedback = (!words.is_empty()).then(|| words.to_owned());
                 QuestionAnswer::Decided(Box::new(decide))
@@ -314,18 +314,18 @@ impl QuestionDialog {
             Some(Choice::Once) => self.decide(ApprovalResponse::ProceedOnce),
             Some(Choice::AllowBroader) => QuestionAnswer::Decided(Box::new(RequestDecision {
                 broader_permissions: true,
-                ..RequestDecision::new(self.ask.id.clone(), ApprovalResponse::ProceedOnce)
+                ..RequestDecision::new(self.request.id.clone(), ApprovalResponse::ProceedOnce)
             })),
             Some(Choice::ToolResult(outcome @ ApprovalResponse::ProceedAlwaysTool)) => {
                 QuestionAnswer::Decided(Box::new(RequestDecision {
                     rule: self.selected_rule().cloned(),
-                    ..RequestDecision::new(self.ask.id.clone(), outcome)
+                    ..RequestDecision::new(self.request.id.clone(), outcome)
                 }))
             }
             Some(Choice::ToolResult(outcome)) => self.decide(outcome),
             Some(Choice::Editor) => QuestionAnswer::Edit,
             Some(Choice::Hunks) => {
-                if let Some(Preview::Diff(diff)) = &self.ask.preview {
+                if let Some(Preview::Diff(diff)) = &self.request.preview {
                     self.hunks = Some(Hunks::parse(&diff.diff));
                 }
                 QuestionAnswer::Stay
@@ -353,14 +353,14 @@ impl QuestionDialog {
         QuestionAnswer::Decided(Box::new(RequestDecision {
             rule: self.selected_rule().cloned(),
             scope: Some(scope),
-            ..RequestDecision::new(self.ask.id.clone(), outcome)
+            ..RequestDecision::new(self.request.id.clone(), outcome)
         }))
     }
 
     fn decide(&self, outcome: ApprovalResponse) -> QuestionAnswer {
         let ends_turn = outcome == ApprovalResponse::Cancel;
         let decide =
-            RequestDecision { ends_turn, ..RequestDecision::new(self.ask.id.clone(), outcome) };
+            RequestDecision { ends_turn, ..RequestDecision::new(self.request.id.clone(), outcome) };
         QuestionAnswer::Decided(Box::new(decide))
     }
 }

@@ -213,7 +213,7 @@ pub(crate) fn handle_decision(app: &mut App, ask: &ApprovalId, decision: DiffDec
         },
         DiffDecision::Accepted { text } => {
             let accept = RequestDecision::new(ask.clone(), ApprovalResponse::ProceedOnce);
-            let approval_id = question.ask.clone();
+            let approval_id = question.request.clone();
             match with_text(app, &approval_id, accept, Some(&text)) {
                 Ok(decide) => decide,
                 Err(why) => return app.toast(why),

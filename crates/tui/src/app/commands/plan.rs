@@ -54,8 +54,8 @@ pub(crate) fn has_plan_mode(app: &App) -> bool {
 pub(crate) fn edit(app: &mut App, path: PathBuf, text: String) {
     let Some(question) = app.dialogs.approval() else { return };
     let mut decide =
-        RequestDecision::new(question.ask.id.clone(), ApprovalResponse::ModifyWithEditor);
-    decide.arguments = Some(app.transcript.arguments(&question.ask.call).unwrap_or_default());
+        RequestDecision::new(question.request.id.clone(), ApprovalResponse::ModifyWithEditor);
+    decide.arguments = Some(app.transcript.arguments(&question.request.call).unwrap_or_default());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let then = move |app: &mut App, edited: Result<String, String>| match edited {
         Ok(text) => app.run_with_session(

@@ -102,7 +102,7 @@ impl DialogStack {
         }
         let hidden = context.shell_has_focus || self.is_writing(context.now_ms);
         let question = self.approvals.front().filter(|_| !hidden);
-        question.map(|question| IncomingDialog::Question(question.ask.id.clone()))
+        question.map(|question| IncomingDialog::Question(question.request.id.clone()))
     }
 
     /// Records that a frame is drawn, which makes the current dialog visible.
@@ -183,7 +183,7 @@ impl DialogStack {
             Some(_) => None,
             None => {
                 let question = self.approvals.front();
-                question.map(|question| IncomingDialog::Question(question.ask.id.clone()))
+                question.map(|question| IncomingDialog::Question(question.request.id.clone()))
             }
         }
     }

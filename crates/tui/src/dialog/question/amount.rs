@@ -10,7 +10,7 @@ use crate::dialog::field::Field;
 impl QuestionDialog {
     /// Returns the budget of the request.
     pub(super) fn budget(&self) -> Option<ExhaustedBudget> {
-        match self.ask.preview {
+        match self.request.preview {
             Some(Preview::Budget(spent)) => Some(spent),
             _ => None,
         }
@@ -20,7 +20,7 @@ impl QuestionDialog {
     pub(super) fn raise_budget(&mut self, field: Field) -> QuestionAnswer {
         let increase = self.budget().and_then(|spent| spent.kind.parse_amount(field.text()));
         if increase.is_some() {
-            let id = self.ask.id.clone();
+            let id = self.request.id.clone();
             let decide = RequestDecision {
                 increase,
                 ..RequestDecision::new(id, ApprovalResponse::ProceedOnce)

@@ -60,7 +60,7 @@ impl Body {
 impl QuestionDialog {
     pub(super) fn body(&self, width: usize, theme: &Theme) -> Body {
         let mut body = Body::default();
-        match &self.ask.preview {
+        match &self.request.preview {
             Some(Preview::Command { command, directory }) => {
                 self.push_command(&mut body, command, width, theme);
                 let directory_line = format!("  in {}", directory.display());
@@ -116,13 +116,13 @@ impl QuestionDialog {
         if let Some(hunks) = &self.hunks {
             body = Body { rows: hunks.rows(width, theme), ..Body::default() };
         }
-        let permissions = self.ask.permissions.describe();
+        let permissions = self.request.permissions.describe();
         if !permissions.is_empty() {
             let line = Line::styled("  requires ", theme.warning)
                 .with_span(permissions, theme.warning.bold());
             body.push_important(&line, width);
         }
-        for what in &self.ask.not_undoable {
+        for what in &self.request.not_undoable {
             let line = Line::styled(format!("  cannot be undone: {what}"), theme.error);
             body.push_important(&line, width);
         }
@@ -132,7 +132,7 @@ impl QuestionDialog {
     /// Adds the lines of a command, highlighting what destroys data.
     fn push_command(&self, body: &mut Body, command: &str, width: usize, theme: &Theme) {
         let mut highlighter = highlight::shell();
-        let dangers = danger_ranges(command, &self.ask.policy_decision.destructive);
+        let dangers = danger_ranges(command, &self.request.policy_decision.destructive);
         let mut offset = 0;
         for (index, line) in collapse_empty_lines(command).into_iter().enumerate() {
             let marker = if index == 0 { "  $ " } else { "    " };
@@ -172,7 +172,7 @@ impl QuestionDialog {
         for part in self.unshown_parts(width) {
             let style = if part.starts_with("runs") { theme.secondary } else { theme.warning };
             let line = Line::styled(format!("  {PART}"), theme.border).with_span(tabs(part), style);
-            let marked = danger_ranges(&line.text(), &self.ask.policy_decision.destructive);
+            let marked = danger_ranges(&line.text(), &self.request.policy_decision.destructive);
             let line = highlighted(line, &marked, theme.error.bold());
             match is_in_view {
                 true => body.push(&line, width),
@@ -183,17 +183,17 @@ impl QuestionDialog {
 
     /// Returns the parts that the command and the required permission do not show already.
     fn unshown_parts(&self, width: usize) -> impl Iterator<Item = &String> {
-        let command = match &self.ask.preview {
+        let command = match &self.request.preview {
             Some(Preview::Command { command, .. }) => command.trim(),
             _ => "",
         };
-        let parts = &self.ask.policy_decision.parts;
+        let parts = &self.request.policy_decision.parts;
         let runs = parts.iter().filter_map(|part| part.strip_prefix("runs "));
         let is_short = !command.contains('\n')
             && text_width(command) + MARKS <= width
             && runs.clone().count() <= SHOWN_RUNS
             && runs.clone().all(|run| command.contains(run));
-        let permissions = self.ask.permissions.describe();
+        let permissions = self.request.permissions.describe();
         parts.iter().filter(move |part| match part.split_once(" to ") {
             _ if part.starts_with("runs ") => !is_short,
             Some(("writes" | "appends", file)) => {

@@ -111,7 +111,7 @@ impl QuestionDialog {
 
     /// Whether the shown rule covers exactly the file that the request shows.
     fn is_about_shown_file(&self) -> bool {
-        let Some(Preview::Diff(diff)) = &self.ask.preview else { return false };
+        let Some(Preview::Diff(diff)) = &self.request.preview else { return false };
         self.selected_rule().and_then(|rule| rule.path_glob.as_deref()).is_some_and(|glob| {
             !glob.contains(['*', '?', '[', '{']) && diff.file_path.ends_with(glob)
         })
@@ -122,20 +122,22 @@ impl QuestionDialog {
         let program = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
         let named: Vec<String> = rule.command_prefix.iter().map(|prefix| program(prefix)).collect();
         let mut runs =
-            self.ask.policy_decision.parts.iter().filter_map(|part| part.strip_prefix("runs "));
+            self.request.policy_decision.parts.iter().filter_map(|part| part.strip_prefix("runs "));
         let is_more = !named.is_empty() && runs.any(|command| !named.contains(&program(command)));
         is_more && self.edited.is_none()
     }
 
     /// Returns the label for a row that is too short for the usual one.
     pub(super) fn short_label(&self, choice: Choice) -> Option<&'static str> {
-        if matches!(self.ask.question, Question::ExitPlanMode | Question::Fallback | Question::Loop)
-        {
+        if matches!(
+            self.request.question,
+            Question::ExitPlanMode | Question::Fallback | Question::Loop
+        ) {
             return None;
         }
         Some(match choice {
             Choice::AllowForSession if self.is_about_shown_file() => "Yes, all edits to this file",
-            Choice::ToolResult(_) if self.ask.question == Question::Edit => {
+            Choice::ToolResult(_) if self.request.question == Question::Edit => {
                 "Yes, in auto-edit mode"
             }
             Choice::Editor => "Edit it first",
@@ -146,7 +148,7 @@ impl QuestionDialog {
 
     pub(super) fn label(&self, choice: Choice) -> String {
         let rule = || self.selected_rule().map(rule_text::short_description).unwrap_or_default();
-        if self.ask.question == Question::ExitPlanMode {
+        if self.request.question == Question::ExitPlanMode {
             let words = match choice {
                 Choice::ToolResult(_) => "Yes, and auto-approve edits",
                 Choice::Editor => "Edit the plan first (ctrl+x)",
@@ -156,7 +158,7 @@ impl QuestionDialog {
             };
             return words.to_owned();
         }
-        if self.ask.question == Question::Fallback {
+        if self.request.question == Question::Fallback {
             let words = match choice {
                 Choice::ToolResult(ApprovalResponse::Retry) => "Try the same model again",
                 Choice::ToolResult(_) => "Yes, for the rest of this session",
@@ -165,7 +167,7 @@ impl QuestionDialog {
             };
             return words.to_owned();
         }
-        if self.ask.question == Question::Loop {
+        if self.request.question == Question::Loop {
             let words = match choice {
                 Choice::No => "Yes, stop (esc)",
                 _ => "No, continue, and turn off loop detection this session",
@@ -180,14 +182,14 @@ impl QuestionDialog {
             };
         }
         match choice {
-            Choice::Once if !self.ask.broader_permissions.is_empty() => {
-                format!("Yes, allow once, with {}", self.ask.permissions.describe())
+            Choice::Once if !self.request.broader_permissions.is_empty() => {
+                format!("Yes, allow once, with {}", self.request.permissions.describe())
             }
             Choice::Once => "Yes, allow once".to_owned(),
             Choice::AllowBroader => {
                 format!(
                     "Yes, allow once with more permissions: {}",
-                    self.ask.broader_permissions.describe()
+                    self.request.broader_permissions.describe()
                 )
             }
             Choice::AllowForSession if self.is_about_shown_file() => {
@@ -202,10 +204,10 @@ impl QuestionDialog {
                 format!("Yes, allow for this session: {}", rule())
             }
             Choice::ToolResult(ApprovalResponse::ProceedAlwaysServer) => {
-                let widest = self.ask.rules.last().map(rule_text::short_description);
+                let widest = self.request.rules.last().map(rule_text::short_description);
                 format!("Yes, allow for this session: {}", widest.unwrap_or_default())
             }
-            Choice::ToolResult(_) if self.ask.question == Question::Edit => {
+            Choice::ToolResult(_) if self.request.question == Question::Edit => {
                 "Yes, and switch to auto-edit mode".to_owned()
             }
             Choice::ToolResult(_) => "Yes, and don't ask again this session".to_owned(),

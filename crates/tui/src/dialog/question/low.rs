@@ -84,7 +84,7 @@ impl QuestionDialog {
 
     /// Returns the request with the name of the file that would change.
     fn question_with_file(&self, question: &str, width: usize) -> String {
-        match &self.ask.preview {
+        match &self.request.preview {
             Some(Preview::Diff(diff)) => {
                 let name = diff.file_path.file_name().unwrap_or_default().to_string_lossy();
                 let name = crate::sanitize::one_row(&name).into_owned();

@@ -142,16 +142,16 @@ impl QuestionDialog {
 
     /// Returns the reason for the question.
     fn reason(&self) -> String {
-        let named = format!("`{}`", display_name(&self.ask.name));
-        let reason = &self.ask.policy_decision.reason;
-        let reason = reason.replace(&format!("`{}`", self.ask.name), &named);
+        let named = format!("`{}`", display_name(&self.request.name));
+        let reason = &self.request.policy_decision.reason;
+        let reason = reason.replace(&format!("`{}`", self.request.name), &named);
         reason.replace("`auto_edit`", "`auto-edit`").replace("`yolo`", "`YOLO`")
     }
 
     /// Returns the rows with what needs care, which are directly below the question: secrets,
     /// addresses, and why the call requires approval each time.
     pub(super) fn warning_rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
-        let policy_decision = &self.ask.policy_decision;
+        let policy_decision = &self.request.policy_decision;
         let danger = theme.error.bold();
         let mut lines = Vec::new();
         if !policy_decision.sensitive.is_empty() {
@@ -159,7 +159,7 @@ impl QuestionDialog {
             lines.push(Line::styled(format!("Keys or passwords: {paths}"), danger));
         }
         lines.extend(self.address_warnings().into_iter().map(|it| Line::styled(it, danger)));
-        if policy_decision.always_ask && self.ask.question != Question::ExitPlanMode {
+        if policy_decision.always_ask && self.request.question != Question::ExitPlanMode {
             let line = with_names(&with_period(&self.reason()), theme.warning, theme);
             let marked = danger_ranges(&line.text(), &policy_decision.destructive);
             lines.push(highlighted(line, &marked, danger));
@@ -174,7 +174,7 @@ impl QuestionDialog {
 
     /// Returns warnings about the addresses of the call.
     fn address_warnings(&self) -> Vec<String> {
-        let mut warnings: Vec<String> = match &self.ask.preview {
+        let mut warnings: Vec<String> = match &self.request.preview {
             Some(Preview::Urls { urls, .. }) => {
                 urls.iter().filter_map(|url| url_warning::warning(url)).collect()
             }
@@ -194,8 +194,8 @@ impl QuestionDialog {
     /// Returns the reason unless a warning contains it, the rule if shown, and why no permanent
     /// answer is available.
     pub(super) fn reason_rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
-        let policy_decision = &self.ask.policy_decision;
-        let mut rows = match self.ask.question {
+        let policy_decision = &self.request.policy_decision;
+        let mut rows = match self.request.question {
             // The question itself gives the reason.
             Question::ExitPlanMode => Vec::new(),
             // The warnings contain it.
@@ -213,7 +213,7 @@ impl QuestionDialog {
         };
         // Without a preview, the question is not about a call that a rule could cover.
         if let Some(reason) =
-            self.ask.no_rule_reason.as_ref().filter(|_| self.ask.preview.is_some())
+            self.request.no_rule_reason.as_ref().filter(|_| self.request.preview.is_some())
             && self.choices.iter().all(only_once)
         {
             let reason = match policy_decision.always_ask {
@@ -228,7 +228,7 @@ impl QuestionDialog {
     /// Adds how many commands run and how many files are written, because these may be out of view.
     fn with_part_counts(&self, line: Line, theme: &Theme) -> Line {
         let of = |verbs: &[&str]| {
-            let parts = self.ask.policy_decision.parts.iter();
+            let parts = self.request.policy_decision.parts.iter();
             parts.filter(|part| verbs.iter().any(|verb| part.starts_with(verb))).count()
         };
         let runs = of(&["runs "]);
@@ -292,7 +292,7 @@ impl QuestionDialog {
     }
 
     fn head(&self, width: usize, waiting: usize, theme: &Theme) -> Vec<Line> {
-        let question = match self.ask.question {
+        let question = match self.request.question {
             Question::Edit => "Apply this change?",
             Question::Exec => "Allow execution of this command?",
             Question::Mcp => "Allow execution of this tool?",
@@ -302,7 +302,7 @@ impl QuestionDialog {
             Question::Budget => "The budget is used up. Continue?",
             Question::ExitPlanMode => "Start working on this plan?",
             Question::AskUser => "Your answer?",
-            Question::Info => match &self.ask.preview {
+            Question::Info => match &self.request.preview {
                 Some(Preview::Urls { .. }) => "Allow this web request?",
                 Some(Preview::Skill { .. }) => "Allow this skill?",
                 _ => "Allow this?",
@@ -316,7 +316,7 @@ impl QuestionDialog {
         if let Some(editor) = &self.in_editor {
             title = title.with_span(format!("  also open in {editor}"), theme.secondary);
         }
-        if let Some(Preview::Plan { path, .. }) = &self.ask.preview {
+        if let Some(Preview::Plan { path, .. }) = &self.request.preview {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let name =
                 truncate_text(&sanitize::one_row(&name), width.saturating_sub(title.width() + 2));
@@ -324,25 +324,25 @@ impl QuestionDialog {
         }
         let mut rows = vec![truncate_with_mark(title, width)];
         rows.extend(self.warning_rows(width, theme));
-        if let Some(Preview::Plan { .. }) = &self.ask.preview {
+        if let Some(Preview::Plan { .. }) = &self.request.preview {
             return rows;
         }
-        if matches!(self.ask.question, Question::Fallback | Question::Budget | Question::Loop) {
-            if let Some(agent) = &self.ask.agent {
+        if matches!(self.request.question, Question::Fallback | Question::Budget | Question::Loop) {
+            if let Some(agent) = &self.request.agent {
                 rows.push(Line::styled(format!("  for subagent {agent}"), theme.secondary));
             }
-            let what = Line::styled(self.ask.title.clone(), theme.text);
+            let what = Line::styled(self.request.title.clone(), theme.text);
             rows.extend(wrap(&what, width, &[Span::raw("  ")]));
             return rows;
         }
-        if let Some(agent) = &self.ask.agent {
+        if let Some(agent) = &self.request.agent {
             rows.push(Line::styled(format!("  for subagent {agent}"), theme.secondary));
         }
-        let (name, title) = (&self.ask.name, &self.ask.title);
+        let (name, title) = (&self.request.name, &self.request.title);
         let what = Line::styled(format!("{} ", display_name(name)), theme.text.bold())
             .with_span(without_verb(name, title).to_owned(), theme.text);
         // These previews name the tool.
-        if !matches!(self.ask.preview, Some(Preview::Command { .. } | Preview::Mcp { .. })) {
+        if !matches!(self.request.preview, Some(Preview::Command { .. } | Preview::Mcp { .. })) {
             rows.extend(wrap(&what, width, &[Span::raw("  ")]));
         }
         rows
@@ -393,7 +393,7 @@ impl QuestionDialog {
         }
         // Only what changes the answer under the cursor.
         let saves = self.choices.get(self.cursor).is_some_and(|choice| choice.saves_rule());
-        let widens = saves && self.ask.rules.len() > 1;
+        let widens = saves && self.request.rules.len() > 1;
         let widen = if widens { "←→ narrower or broader · " } else { "" };
         let edit = if saves && self.can_edit() { "e edit the rule · " } else { "" };
         let rule = if self.shows_rule { "? hide the rule" } else { "? why" };
