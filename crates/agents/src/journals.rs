@@ -18,7 +18,7 @@ const NUMBERS: usize = 1_000;
 
 /// The directory of the journals of a session's subagents.
 pub struct SubagentJournals {
-    folder: PathBuf,
+    directory: PathBuf,
     project: String,
     /// Encryption keys of the journals.
     keys: Keys,
@@ -27,16 +27,16 @@ pub struct SubagentJournals {
 impl SubagentJournals {
     /// Uses this directory, which need not exist yet.
     pub fn new(directory: PathBuf, project: String, keys: Keys) -> Self {
-        Self { folder: directory, project, keys }
+        Self { directory, project, keys }
     }
 
     fn path(&self, id: &str) -> PathBuf {
-        self.folder.join(format!("{id}.jsonl"))
+        self.directory.join(format!("{id}.jsonl"))
     }
 
     /// Returns the ids of all journals, oldest first.
     fn ids(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let entries = std::fs::read_dir(&self.directory).into_iter().flatten().flatten();
         let mut found: Vec<(SystemTime, String)> = entries
             .filter_map(|entry| {
                 let name = entry.file_name().into_string().ok()?;

@@ -40,7 +40,7 @@ impl AgentLibrary {
         if !config.settings.flag("experimental.enableAgents") {
             return AgentSet::default();
         }
-        let directories = self.folders();
+        let directories = self.directories();
         let mut warnings = Vec::new();
         let known = AcceptedAgents::read(&config.dirs, &config.project, &mut warnings);
         let built_in = built_in::agents(&self.main_model);
@@ -60,7 +60,7 @@ impl AgentLibrary {
     }
 
     /// Returns the directories of definitions, lowest precedence first.
-    fn folders(&self) -> Vec<AgentFolder> {
+    fn directories(&self) -> Vec<AgentFolder> {
         let config = &self.config;
         let of_extensions = self.extensions.agent_folders().into_iter();
         let mut directories: Vec<AgentFolder> = of_extensions
@@ -73,7 +73,7 @@ impl AgentLibrary {
     /// Returns the state of the definition files, for detecting changes. Blocking: checks each
     /// file.
     pub(crate) fn stamp(&self) -> FolderStamp {
-        let locations = self.folders();
+        let locations = self.directories();
         stamp(locations.iter().flat_map(|location| agent_files(&location.folder)))
     }
 

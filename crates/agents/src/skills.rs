@@ -79,7 +79,7 @@ impl SkillLibrary {
         }
         let built_in = built_in().into_iter().collect();
         let disabled = config.settings.list(DISABLED);
-        let mut found = find_skills(built_in, &self.folders(), &disabled);
+        let mut found = find_skills(built_in, &self.directories(), &disabled);
         self.remove_changed(&mut found);
         for skill in &mut found.skills {
             if let SkillTier::Extension(name) = &skill.tier
@@ -150,7 +150,7 @@ impl SkillLibrary {
     }
 
     /// Returns the skill directories, lowest precedence first.
-    fn folders(&self) -> Vec<SkillFolder> {
+    fn directories(&self) -> Vec<SkillFolder> {
         let config = &self.config;
         let mut directories = self.extensions.skill_folders();
         directories.extend(skill_folders(&config.dirs, &config.cwd, config.trust.trusted));
@@ -167,7 +167,7 @@ impl SkillLibrary {
         if !self.config.settings.flag("skills.enabled") {
             return FolderStamp::new();
         }
-        stamp(self.folders().iter().flat_map(|location| skill_files(&location.folder)))
+        stamp(self.directories().iter().flat_map(|location| skill_files(&location.folder)))
     }
 
     /// Removes installed skills that were modified after installation.

@@ -166,7 +166,7 @@ fn read_bare(text: &str, closing: Option<char>) -> (String, usize) {
                 let run =
                     if char == '.' { rest.len() - rest.trim_start_matches('.').len() } else { 0 };
                 next += run;
-                if ends_at(next) && !(char == '.' && is_folder(&path, run + 1)) {
+                if ends_at(next) && !(char == '.' && is_directory(&path, run + 1)) {
                     break;
                 }
                 path.push_str(text.get(at..next).unwrap_or(""));
@@ -191,7 +191,7 @@ fn read_bare(text: &str, closing: Option<char>) -> (String, usize) {
 
 /// Returns whether dots after this path are a `.` or `..` component rather than the end of a
 /// sentence.
-fn is_folder(path: &str, dots: usize) -> bool {
+fn is_directory(path: &str, dots: usize) -> bool {
     dots <= 2 && (path.is_empty() || path.ends_with('/'))
 }
 

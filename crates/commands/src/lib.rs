@@ -112,10 +112,10 @@ pub trait SkillSource: Send + Sync {
 
 /// Returns the custom commands of the current files. Blocking.
 pub fn catalog(config: &Config, extensions: &Extensions) -> Catalog {
-    Catalog::new(find_commands(&folders(config, extensions)))
+    Catalog::new(find_commands(&directories(config, extensions)))
 }
 
-fn folders(config: &Config, extensions: &Extensions) -> Vec<CommandFolder> {
+fn directories(config: &Config, extensions: &Extensions) -> Vec<CommandFolder> {
     let (dirs, cwd) = (&config.dirs, &config.cwd);
     let others = config.settings.flag("commands.includeOtherAgents");
     let trusted = config.trust.trusted;
@@ -160,7 +160,7 @@ impl Commands {
         } = inputs;
         Self {
             shared: Arc::new(ExpansionContext {
-                folders: folders(config, extensions),
+                folders: directories(config, extensions),
                 catalog: RwLock::default(),
                 workspace,
                 seen_files,

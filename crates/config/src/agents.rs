@@ -204,7 +204,7 @@ pub struct AgentSet {
 /// Returns the agent directories of the user and, if it is trusted, of the project, in ascending
 /// order of precedence.
 pub fn agent_folders(dirs: &UserDirs, cwd: &Path, trusted: bool) -> Vec<AgentFolder> {
-    let folders = definitions::folders(dirs, cwd, trusted, "agents", &[]);
+    let folders = definitions::directories(dirs, cwd, trusted, "agents", &[]);
     folders
         .into_iter()
         .map(|(owner, folder)| AgentFolder {

@@ -187,7 +187,7 @@ pub fn command_folders(
     trusted: bool,
     others: bool,
 ) -> Vec<CommandFolder> {
-    let mut folders = definitions::folders(dirs, cwd, trusted, "commands", &[]);
+    let mut folders = definitions::directories(dirs, cwd, trusted, "commands", &[]);
     if others {
         if trusted && !dirs.is_home(cwd) {
             let index = folders.iter().position(|(owner, _)| *owner == Owner::Project);

@@ -15,7 +15,7 @@ pub(crate) enum Owner {
 /// Returns the directories called `name` of the user and, if it is trusted, of the project, in
 /// ascending order of precedence. `others` are directories of other agents next to `.gemini` and
 /// `.parallax`.
-pub(crate) fn folders(
+pub(crate) fn directories(
     dirs: &UserDirs,
     cwd: &Path,
     trusted: bool,

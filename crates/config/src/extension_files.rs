@@ -36,7 +36,7 @@ const MAX_COUNT: usize = 500;
 /// Returns the valid manifests of all installed extensions, those in `~/.parallax` last. Blocking.
 pub(crate) fn installed_manifests(dirs: &UserDirs) -> Vec<Manifest> {
     let dirs = [dirs.gemini.join("extensions"), dirs.parallax.join("extensions")];
-    let directories = dirs.iter().flat_map(|home| folders_in(home));
+    let directories = dirs.iter().flat_map(|home| directories_in(home));
     let manifest = |installed: PathBuf| {
         let directory = match InstallMetadata::read(&installed) {
             Some(InstallMetadata { kind: InstallKind::Link, source, .. }) => PathBuf::from(source),
@@ -49,7 +49,7 @@ pub(crate) fn installed_manifests(dirs: &UserDirs) -> Vec<Manifest> {
 
 /// Returns the directories of an extension directory by name, without those that start with a dot,
 /// which Parallax reserves.
-pub(crate) fn folders_in(home: &Path) -> Vec<PathBuf> {
+pub(crate) fn directories_in(home: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(home).into_iter().flatten().flatten();
     let mut directories: Vec<PathBuf> = entries
         .filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."))

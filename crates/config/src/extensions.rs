@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::commands::{CommandFolder, CommandSource, one_line};
 use crate::expand::Expander;
-use crate::extension_files::{Enablement, ExtensionChanges, ValueFile, folders_in};
+use crate::extension_files::{Enablement, ExtensionChanges, ValueFile, directories_in};
 use crate::load::Config;
 use crate::mcp_server::{ExtensionServers, expand_servers, is_refused};
 use crate::secret_references::register_servers;
@@ -257,7 +257,8 @@ impl Config {
         let ours = self.extension_home();
         let mut locations: Vec<(PathBuf, ExtensionHome)> = Vec::new();
         for (folder, home) in [(ours, ExtensionHome::Parallax), (theirs, ExtensionHome::Gemini)] {
-            locations.extend(folders_in(&folder).into_iter().map(|directory| (directory, home)));
+            locations
+                .extend(directories_in(&folder).into_iter().map(|directory| (directory, home)));
         }
         if locations.is_empty() {
             return found;

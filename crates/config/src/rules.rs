@@ -54,7 +54,7 @@ pub struct RuleFiles {
 
 /// Finds and reads the rule files. Blocking; a missing directory costs one lookup.
 pub fn find_policy_files(sources: &RuleFileSources<'_>) -> RuleFiles {
-    find(sources, &system_folders(), 0)
+    find(sources, &system_directories(), 0)
 }
 
 /// Reads the user's `sandbox.toml` files: first from `.gemini`, then from `.parallax`, which has
@@ -71,7 +71,7 @@ pub fn sandbox_files(dirs: &UserDirs) -> Vec<RuleFile> {
 }
 
 /// Returns the directories in which the administrator keeps rules.
-fn system_folders() -> Vec<PathBuf> {
+fn system_directories() -> Vec<PathBuf> {
     let directories: &[&str] = if cfg!(target_os = "macos") {
         &[
             "/Library/Application Support/GeminiCli/policies",
@@ -89,7 +89,7 @@ fn system_folders() -> Vec<PathBuf> {
 fn find(sources: &RuleFileSources<'_>, system: &[PathBuf], administrator: u32) -> RuleFiles {
     let mut found = RuleFiles::default();
     for directory in sources.extensions {
-        found.files.extend(folder_files(Tier::Extension, directory, LinkPolicy::Refuse));
+        found.files.extend(directory_files(Tier::Extension, directory, LinkPolicy::Refuse));
     }
     if sources.trusted && !is_home(sources) {
         for name in [".gemini", ".parallax"] {
@@ -99,7 +99,7 @@ fn find(sources: &RuleFileSources<'_>, system: &[PathBuf], administrator: u32) -
     if sources.user_replacement.is_empty() {
         for home in [&sources.dirs.gemini, &sources.dirs.parallax] {
             let directory = home.join("policies");
-            found.files.extend(folder_files(Tier::User, &directory, LinkPolicy::Follow));
+            found.files.extend(directory_files(Tier::User, &directory, LinkPolicy::Follow));
         }
     } else {
         for path in sources.user_replacement {
@@ -108,7 +108,7 @@ fn find(sources: &RuleFileSources<'_>, system: &[PathBuf], administrator: u32) -
     }
     let before = found.files.len();
     for directory in system {
-        let files = folder_files(Tier::Admin, directory, LinkPolicy::Follow);
+        let files = directory_files(Tier::Admin, directory, LinkPolicy::Follow);
         retain_owned(files, directory, administrator, &mut found);
     }
     // System files that were skipped still exclude the other files: otherwise anyone who can
@@ -149,7 +149,7 @@ fn project_files(project: &Path, home: &str) -> Vec<RuleFile> {
         let reason = "the policy directory of a project cannot be a link";
         return vec![unreadable_file(Tier::Workspace, &directory, reason)];
     }
-    folder_files(Tier::Workspace, &directory, LinkPolicy::Refuse)
+    directory_files(Tier::Workspace, &directory, LinkPolicy::Refuse)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -161,7 +161,7 @@ enum LinkPolicy {
 /// Reads a file or directory that a setting or an option names.
 fn named_files(tier: Tier, path: &Path) -> Vec<RuleFile> {
     if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
-        return folder_files(tier, path, LinkPolicy::Follow);
+        return directory_files(tier, path, LinkPolicy::Follow);
     }
     let text =
         text_of(path, LinkPolicy::Follow).unwrap_or_else(|| Err("file not found".to_owned()));
@@ -169,7 +169,7 @@ fn named_files(tier: Tier, path: &Path) -> Vec<RuleFile> {
 }
 
 /// Reads the rule files of a directory by name; returns none if it does not exist.
-fn folder_files(tier: Tier, directory: &Path, links: LinkPolicy) -> Vec<RuleFile> {
+fn directory_files(tier: Tier, directory: &Path, links: LinkPolicy) -> Vec<RuleFile> {
     let names = match rule_file_paths(directory) {
         Ok(names) => names,
         Err(reason) => return vec![unreadable_file(tier, directory, &reason)],

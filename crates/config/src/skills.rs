@@ -115,7 +115,7 @@ pub struct Skills {
 /// Returns the skill directories of the user and, if it is trusted, of the project, in ascending
 /// order of precedence.
 pub fn skill_folders(dirs: &UserDirs, cwd: &Path, trusted: bool) -> Vec<SkillFolder> {
-    let folders = definitions::folders(dirs, cwd, trusted, "skills", &[".agents"]);
+    let folders = definitions::directories(dirs, cwd, trusted, "skills", &[".agents"]);
     folders
         .into_iter()
         .map(|(owner, folder)| SkillFolder {

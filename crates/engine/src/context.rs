@@ -117,7 +117,7 @@ impl ContextManager {
     }
 
     /// Continues with the directory context that a resumed history contains.
-    pub(crate) fn resume_folder_context(&self, history: &History) {
+    pub(crate) fn resume_directory_context(&self, history: &History) {
         if let Some(context) = &self.folder_context {
             context.resume(&contents_of(history.view()));
         }

@@ -201,7 +201,7 @@ impl Session {
                 (false, false) => "startup",
             },
         );
-        self.context.resume_folder_context(self.conversation.history());
+        self.context.resume_directory_context(self.conversation.history());
         self.conversation.record_ended_processes();
         loop {
             self.run_queued_ops().await;

@@ -127,7 +127,7 @@ pub fn install_skills(
     };
     let mut installed = Vec::new();
     for skill in &fetched.skills {
-        let target = directory.join(folder_name(skill)?);
+        let target = directory.join(directory_name(skill)?);
         let was_replaced = target.symlink_metadata().is_ok();
         create(scope, &directory).map_err(|error| to_error(skill, error))?;
         install(skill.folder(), &directory, &target).map_err(|error| to_error(skill, error))?;
@@ -150,7 +150,7 @@ pub fn link_skills(
     let directory = skill_directory(config, scope)?;
     let mut linked = Vec::new();
     for skill in &skills.skills {
-        let link = directory.join(folder_name(skill)?);
+        let link = directory.join(directory_name(skill)?);
         let failed = |error: io::Error| input_failure(format!("`{}`: {error}", link.display()));
         if link.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
             std::fs::remove_file(&link).map_err(failed)?;
@@ -245,7 +245,7 @@ fn skills_in(directory: &Path, source: &str) -> Result<Vec<Skill>, Failure> {
         .collect()
 }
 
-fn folder_name(skill: &Skill) -> Result<&str, Failure> {
+fn directory_name(skill: &Skill) -> Result<&str, Failure> {
     let name = skill.name.trim();
     if name.is_empty() || name.starts_with('.') {
         return Err(forbidden_failure(format!("`{name}` is not a valid directory name")));
@@ -266,7 +266,7 @@ fn install(from: &Path, subdirectory: &Path, target: &Path) -> io::Result<()> {
     let fresh = tempfile::Builder::new().prefix(".installing-").tempdir_in(subdirectory)?;
     let copy = fresh.path().join("skill");
     let mut budget = (MAX_FILES, MAX_BYTES);
-    copy_folder(from, &copy, &mut budget, 0)?;
+    copy_directory(from, &copy, &mut budget, 0)?;
     if target.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
         std::fs::remove_file(target)?;
     } else if target.exists() {
@@ -276,7 +276,12 @@ fn install(from: &Path, subdirectory: &Path, target: &Path) -> io::Result<()> {
     std::fs::rename(&copy, target)
 }
 
-fn copy_folder(from: &Path, to: &Path, budget: &mut (usize, u64), depth: usize) -> io::Result<()> {
+fn copy_directory(
+    from: &Path,
+    to: &Path,
+    budget: &mut (usize, u64),
+    depth: usize,
+) -> io::Result<()> {
     if depth > 32 {
         return Err(io::Error::other("its directories are nested too deeply"));
     }
@@ -289,7 +294,7 @@ fn copy_folder(from: &Path, to: &Path, budget: &mut (usize, u64), depth: usize) 
         }
         let shown = entry.path();
         if kind.is_dir() {
-            copy_folder(&shown, &to.join(name), budget, depth + 1)?;
+            copy_directory(&shown, &to.join(name), budget, depth + 1)?;
             continue;
         }
         // A link could lead anywhere, now or later.

@@ -26,7 +26,7 @@ const UNLOCKED: &str = ".unlocked-";
 /// A staging directory, removed on drop.
 #[derive(Debug)]
 pub(crate) struct StagingDirectory {
-    folder: TemporaryTree,
+    directory: TemporaryTree,
     _held: File,
 }
 
@@ -45,11 +45,11 @@ impl StagingDirectory {
         std::fs::rename(unlocked.path(), &path)?;
         // It has another name now.
         let _ = unlocked.keep();
-        Ok(Self { folder: TemporaryTree::at(path), _held: held })
+        Ok(Self { directory: TemporaryTree::at(path), _held: held })
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.folder.path()
+        self.directory.path()
     }
 }
 

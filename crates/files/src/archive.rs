@@ -93,7 +93,7 @@ impl UnpackTarget<'_> {
         if self.entries > self.limits.entries { Err(self.too_large()) } else { Ok(()) }
     }
 
-    fn folder(&mut self, name: &str) -> Result<(), ArchiveError> {
+    fn directory(&mut self, name: &str) -> Result<(), ArchiveError> {
         self.count()?;
         if let Some(path) = path_of(name)? {
             fs::create_dir_all(self.root.join(path))?;

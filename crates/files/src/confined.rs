@@ -265,12 +265,12 @@ impl AllowedPath {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let directory = open_leaf(&folder, &name, flags, Mode::empty())
             .map_err(|error| self.error("list", error))?;
-        list_folder(&directory, limit).map_err(|error| self.error("list", error))
+        list_directory(&directory, limit).map_err(|error| self.error("list", error))
     }
 }
 
 /// Reads the entries of an open directory.
-fn list_folder(directory: &OwnedFd, limit: usize) -> rustix::io::Result<Listing> {
+fn list_directory(directory: &OwnedFd, limit: usize) -> rustix::io::Result<Listing> {
     use std::os::unix::ffi::OsStringExt;
     let mut listing = Listing::default();
     let mut buffer = Vec::with_capacity(32 * 1024);

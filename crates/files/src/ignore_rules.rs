@@ -315,7 +315,7 @@ impl IgnoreRules {
             return Arc::clone(chain);
         }
         let mut chain = GitChain::default();
-        if let Some(common) = git_folder(directory) {
+        if let Some(common) = shared_git_directory(directory) {
             chain.in_repository = true;
             chain.rules.extend(
                 excludes_file()
@@ -372,7 +372,7 @@ fn excludes_file() -> Option<PathBuf> {
 
 /// Returns the git directory of the working tree at `directory`; for a linked worktree, the common
 /// one.
-fn git_folder(directory: &Path) -> Option<PathBuf> {
+fn shared_git_directory(directory: &Path) -> Option<PathBuf> {
     let git = git_directory(directory)?;
     Some(if git == directory.join(".git") { git } else { common_directory(&git) })
 }

@@ -71,7 +71,7 @@ impl ResolvedDirectory {
 #[derive(Debug)]
 pub struct Workspace {
     root: PathBuf,
-    folders: RwLock<Vec<ResolvedDirectory>>,
+    directories: RwLock<Vec<ResolvedDirectory>>,
     temp: Option<ResolvedDirectory>,
     notes: Option<ResolvedDirectory>,
     readable: RwLock<Vec<ResolvedDirectory>>,
@@ -117,7 +117,7 @@ impl Workspace {
     /// Returns an error if the root or an additional directory is not a directory.
     pub fn new(options: WorkspaceOptions) -> Result<Self, PathError> {
         let base = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-        let root = folder(&base, &options.root)?;
+        let root = directory(&base, &options.root)?;
         let real_root = root.resolved.clone();
         let directory = |path: &PathBuf| ResolvedDirectory::new(&real_root, path);
         let workspace = Self {
@@ -131,7 +131,7 @@ impl Workspace {
             hidden_files: options.hidden_files,
             editor: options.editor,
             ignore_cache: Arc::default(),
-            folders: RwLock::new(vec![root]),
+            directories: RwLock::new(vec![root]),
             root: real_root.clone(),
         };
         for path in &options.additional {
@@ -147,7 +147,7 @@ impl Workspace {
 
     /// Returns all workspace directories, the root first, links resolved.
     pub fn roots(&self) -> Vec<PathBuf> {
-        read(&self.folders).iter().map(|directory| directory.resolved.clone()).collect()
+        read(&self.directories).iter().map(|directory| directory.resolved.clone()).collect()
     }
 
     /// Returns the session's temporary directory, or the root when there is none.
@@ -165,10 +165,10 @@ impl Workspace {
     /// # Errors
     /// Returns an error if it is not a directory.
     pub fn add_root(&self, path: &Path) -> Result<PathBuf, PathError> {
-        let directory = folder(&self.root, path)?;
+        let directory = directory(&self.root, path)?;
         let real = directory.resolved.clone();
         let mut directories =
-            self.folders.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+            self.directories.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         if !directories.iter().any(|known| known.resolved == real) {
             directories.push(directory);
         }
@@ -209,7 +209,7 @@ impl Workspace {
         if self.denied.iter().any(|denied| real.starts_with(denied)) {
             return Err(outside());
         }
-        let directories = read(&self.folders).clone();
+        let directories = read(&self.directories).clone();
         if let Some(segment) = self.protected_segment(&directories, &display_path, &real) {
             return Err(PathError::Protected {
                 path: display_path,
@@ -266,12 +266,12 @@ impl Workspace {
 
     /// Whether a path is inside the workspace directories.
     pub fn contains(&self, path: &Path) -> bool {
-        read(&self.folders).iter().any(|directory| path.starts_with(&directory.resolved))
+        read(&self.directories).iter().any(|directory| path.starts_with(&directory.resolved))
     }
 
     /// Returns a short name for display: relative to the workspace directory.
     pub fn relative(&self, path: &Path) -> PathBuf {
-        let directories = read(&self.folders);
+        let directories = read(&self.directories);
         let best = directories
             .iter()
             .filter_map(|directory| {
@@ -385,7 +385,7 @@ impl Workspace {
 }
 
 /// Resolves a workspace directory, which must exist.
-fn folder(base: &Path, path: &Path) -> Result<ResolvedDirectory, PathError> {
+fn directory(base: &Path, path: &Path) -> Result<ResolvedDirectory, PathError> {
     let provided = lexical(base, path);
     let not_a_directory = |source| PathError::NotADirectory { path: provided.clone(), source };
     let resolved = provided.canonicalize().map_err(not_a_directory)?;

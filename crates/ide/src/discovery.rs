@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn other_folders_are_reported() {
+    fn other_directories_are_reported() {
         let setup = Setup::new();
         let own_pid = rustix::process::getpid().as_raw_nonzero().get();
         let other = setup.path("other").display().to_string();
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn folder_name_may_contain_the_separator() {
+    fn directory_name_may_contain_the_separator() {
         let setup = Setup::new();
         let directory = std::fs::canonicalize(setup.path("with:colon")).expect("a path");
         let text = setup.path("with:colon").display().to_string();

@@ -136,7 +136,7 @@ impl EncryptedFile {
     fn lock(&self) -> Result<File, String> {
         let held = || {
             let directory = self.path.parent().unwrap_or(Path::new("."));
-            private_folder(directory)?;
+            private_directory(directory)?;
             let file = File::create(self.path.with_extension("lock"))?;
             file.lock()?;
             Ok(file)
@@ -149,7 +149,7 @@ impl EncryptedFile {
     }
 }
 
-fn private_folder(directory: &Path) -> io::Result<()> {
+fn private_directory(directory: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

@@ -211,7 +211,7 @@ impl<'a> ShellCall<'a> {
         let directory =
             effects.directory.clone().unwrap_or_else(|| paths::resolve(base, Path::new(relative)));
         let count = line.commands.len();
-        let directories = folders_of(&line, &directory, home);
+        let directories = directories_of(&line, &directory, home);
         Self {
             git_aliases: &effects.git_aliases,
             substitutions,
@@ -253,7 +253,7 @@ impl<'a> ShellCall<'a> {
                 bash::analyze_expanded(&self.text, self.home, &self.directory, self.git_aliases);
             let line = without_substitutions(line, self.substitutions);
             Some(Box::new(Self {
-                folders: folders_of(&line, &self.directory, self.home),
+                folders: directories_of(&line, &self.directory, self.home),
                 text: self.text.clone(),
                 directory: self.directory.clone(),
                 safe_commands: Vec::new(),
@@ -530,7 +530,7 @@ fn without_substitutions(mut line: ShellLine, substitutions: bool) -> ShellLine 
 
 /// Returns the directories the line may be in as a result of its `cd` commands. Each `cd` may have
 /// failed or may apply to only a part of the line.
-fn folders_of(line: &ShellLine, directory: &Path, home: Option<&Path>) -> Option<Vec<PathBuf>> {
+fn directories_of(line: &ShellLine, directory: &Path, home: Option<&Path>) -> Option<Vec<PathBuf>> {
     const MAX_COUNT: usize = 16;
     let mut directories = vec![directory.to_owned()];
     for command in &line.commands {

@@ -16,7 +16,7 @@ const FOLDER: &str = "plans";
 ///
 /// # Errors
 /// Returns an error if it is not a suitable directory of the project.
-pub(crate) fn configured_folder(launch: &SessionConfig) -> Result<Option<PathBuf>, String> {
+pub(crate) fn configured_directory(launch: &SessionConfig) -> Result<Option<PathBuf>, String> {
     let own = launch.config.settings.text("general.plan.directory");
     let own = own.filter(|set| !set.trim().is_empty());
     let key = if own.is_some() { "general.plan.directory" } else { "plan.directory" };
@@ -46,12 +46,12 @@ pub(crate) fn configured_folder(launch: &SessionConfig) -> Result<Option<PathBuf
 }
 
 /// Returns the directory for the plans of a session.
-pub(crate) fn session_folder(
+pub(crate) fn session_directory(
     launch: &SessionConfig,
     workspace: &Workspace,
     warnings: &mut Vec<String>,
 ) -> PathBuf {
-    let set = configured_folder(launch).unwrap_or_else(|reason| {
+    let set = configured_directory(launch).unwrap_or_else(|reason| {
         warnings.push(reason);
         None
     });

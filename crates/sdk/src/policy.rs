@@ -15,7 +15,7 @@ pub fn policy(launch: &SessionConfig) -> (Policy, Vec<String>) {
     let (trusted_servers, allowed_servers) = mcp::implicitly_allowed_servers(launch);
     launch.policy_sources().policy(ImplicitAllows {
         // Only an open session knows its default directory for plans.
-        plans: plans::configured_folder(launch).ok().flatten(),
+        plans: plans::configured_directory(launch).ok().flatten(),
         skills: built_in_names(&launch.skill_library().skills()),
         trusted_servers,
         allowed_servers,

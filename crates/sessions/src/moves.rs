@@ -293,7 +293,7 @@ impl SessionLibrary<'_> {
     /// # Errors
     /// Returns an error if the project has nothing to move.
     pub fn move_project(&self, from: &Path, to: &Path) -> Result<MoveResult, Failure> {
-        let (from, to) = (self.folder(from), self.target(to)?);
+        let (from, to) = (self.directory(from), self.target(to)?);
         if from == to {
             return Err(input_failure("both are the same directory"));
         }
@@ -317,7 +317,7 @@ impl SessionLibrary<'_> {
 
     /// Returns the target directory of a move, which must exist.
     fn target(&self, typed: &Path) -> Result<PathBuf, Failure> {
-        let directory = self.folder(typed);
+        let directory = self.directory(typed);
         match directory.is_dir() {
             true => Ok(directory),
             false => Err(input_failure(format!("directory `{}` not found", directory.display()))),
@@ -325,7 +325,7 @@ impl SessionLibrary<'_> {
     }
 
     /// Returns a directory in the form that sessions record. It may no longer exist.
-    fn folder(&self, typed: &Path) -> PathBuf {
+    fn directory(&self, typed: &Path) -> PathBuf {
         let path = self.directory.join(self.config.expand_home(typed));
         path.canonicalize().unwrap_or_else(|_| lexical(Path::new("/"), &path))
     }

@@ -155,7 +155,7 @@ pub fn run(program: &Program, directory: &Path) -> Result<(), String> {
 }
 
 struct Scenario {
-    folder: PathBuf,
+    directory: PathBuf,
     config: Config,
     home: TestHome,
     server: ModelServer,
@@ -193,7 +193,7 @@ impl Scenario {
         let server = runtime
             .block_on(ModelServer::start(script))
             .map_err(|error| format!("model server: {error}"))?;
-        Ok(Self { folder: directory.to_owned(), config, home, server, runtime })
+        Ok(Self { directory: directory.to_owned(), config, home, server, runtime })
     }
 
     fn play(mut self, program: &Program, update: bool) -> Result<(), String> {
@@ -290,7 +290,7 @@ impl Scenario {
 
     /// Compares the text with a file in `expected/`; with `update`, writes the file.
     fn compare(&self, name: &str, actual: &str, update: bool) -> Result<Option<String>, String> {
-        let path = self.folder.join("expected").join(name);
+        let path = self.directory.join("expected").join(name);
         if update && (path.is_file() || !self.config.contains.contains_key(name)) {
             write(&path, actual)?;
             return Ok(None);
@@ -311,11 +311,11 @@ impl Scenario {
                 problems.push(format!("`{path}` is there"));
             }
         }
-        let expected = self.folder.join("expected/files");
+        let expected = self.directory.join("expected/files");
         if update {
             for path in tree(&project)? {
                 let current = std::fs::read(project.join(&path)).unwrap_or_default();
-                let before = std::fs::read(self.folder.join("input").join(&path)).ok();
+                let before = std::fs::read(self.directory.join("input").join(&path)).ok();
                 if before.as_deref() != Some(&current) && !path.starts_with(".git") {
                     write(
                         &expected.join(&path),
@@ -375,7 +375,7 @@ impl Scenario {
 
     fn compare_requests(&self, filters: &Filters, update: bool) -> Result<Option<String>, String> {
         let name = "requests.json";
-        if !self.folder.join("expected").join(name).is_file() {
+        if !self.directory.join("expected").join(name).is_file() {
             return Ok(None);
         }
         let requests: Vec<Value> = self

@@ -28,7 +28,7 @@ impl TerminalEditor {
         }
     }
 
-    fn folder(self) -> &'static str {
+    fn directory(self) -> &'static str {
         match self {
             Self::VsCode => "Code",
             Self::Cursor => "Cursor",
@@ -67,7 +67,7 @@ fn editor_keys_file(launch: &SessionConfig, editor: TerminalEditor) -> Result<Pa
         variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")))
     };
     let none = || Failure::new(FailureKind::Config, "the home directory is unknown".to_owned());
-    Ok(base.ok_or_else(none)?.join(editor.folder()).join("User/keybindings.json"))
+    Ok(base.ok_or_else(none)?.join(editor.directory()).join("User/keybindings.json"))
 }
 
 /// Adds key bindings for Shift+Enter and Ctrl+Enter to the editor's file, after backing it up.

@@ -350,12 +350,12 @@ mod tests {
 
     /// A repository, and a patch between two of its commits, of which the first is checked out.
     struct TestRepository {
-        folder: tempfile::TempDir,
+        directory: tempfile::TempDir,
     }
 
     impl TestRepository {
         fn new(before: &[(&str, &[u8])], change: impl Fn(&Path)) -> Self {
-            let test = Self { folder: tempfile::tempdir().expect("a directory") };
+            let test = Self { directory: tempfile::tempdir().expect("a directory") };
             let top = test.top();
             fs::create_dir(&top).expect("a directory");
             test.git(&["init", "-q"]);
@@ -372,11 +372,11 @@ mod tests {
         }
 
         fn top(&self) -> PathBuf {
-            self.folder.path().join("top")
+            self.directory.path().join("top")
         }
 
         fn patch(&self) -> PathBuf {
-            self.folder.path().join("change.patch")
+            self.directory.path().join("change.patch")
         }
 
         fn git(&self, words: &[&str]) {

@@ -426,7 +426,7 @@ mod tests {
     }
 
     struct TestTree {
-        folder: tempfile::TempDir,
+        directory: tempfile::TempDir,
     }
 
     impl TestTree {
@@ -435,7 +435,7 @@ mod tests {
             for name in ["top", "git"] {
                 fs::create_dir(directory.path().join(name)).expect("a directory");
             }
-            let tree = Self { folder: directory };
+            let tree = Self { directory };
             fs::create_dir(tree.path("dir")).expect("a directory");
             fs::write(tree.path("replaced"), "old").expect("a file");
             fs::write(tree.path("dir/deleted"), "gone").expect("a file");
@@ -443,11 +443,11 @@ mod tests {
         }
 
         fn path(&self, name: &str) -> PathBuf {
-            self.folder.path().join("top").join(name)
+            self.directory.path().join("top").join(name)
         }
 
         fn begin(&self) -> WorkingTreeUpdate {
-            let (top, git) = (self.folder.path().join("top"), self.folder.path().join("git"));
+            let (top, git) = (self.directory.path().join("top"), self.directory.path().join("git"));
             WorkingTreeUpdate::begin(&top, &git, "head".into()).expect("begun")
         }
 
@@ -490,7 +490,7 @@ mod tests {
         assert_eq!(tree.read("replaced").as_deref(), Some("new"));
         assert_eq!(tree.read("dir/a/added").as_deref(), Some("more"));
         assert!(!tree.path("dir/deleted").exists());
-        assert!(!tree.folder.path().join("git").join(DIRECTORY).exists());
+        assert!(!tree.directory.path().join("git").join(DIRECTORY).exists());
     }
 
     #[test]
@@ -530,7 +530,7 @@ mod tests {
         update.change_all(&changes).expect("changed");
         drop(update);
         fs::write(tree.path("replaced"), "by the user").expect("written");
-        let (top, git) = (tree.folder.path().join("top"), tree.folder.path().join("git"));
+        let (top, git) = (tree.directory.path().join("top"), tree.directory.path().join("git"));
         let error = WorkingTreeUpdate::begin(&top, &git, "head".into()).expect_err("reported");
         assert!(error.message.contains("`replaced` has other changes"), "{}", error.message);
         assert_eq!(tree.read("replaced").as_deref(), Some("by the user"));
@@ -583,7 +583,7 @@ mod tests {
         update.record(&changes);
         update.change_all(&changes).expect("changed");
         drop(update);
-        let (top, git) = (tree.folder.path().join("top"), tree.folder.path().join("git"));
+        let (top, git) = (tree.directory.path().join("top"), tree.directory.path().join("git"));
         drop(WorkingTreeUpdate::begin(&top, &git, "another commit".into()).expect("begun"));
         assert_eq!(tree.read("replaced").as_deref(), Some("new"));
     }

@@ -5,18 +5,18 @@ use crate::load::{LoadOptions, load};
 use crate::mcp::{Endpoint, McpChoice};
 
 struct ExtensionDirs {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl ExtensionDirs {
     fn new() -> Self {
-        let world = Self { folder: tempfile::tempdir().expect("directory") };
+        let world = Self { directory: tempfile::tempdir().expect("directory") };
         std::fs::create_dir(world.path("project")).expect("project");
         world
     }
 
     fn path(&self, path: &str) -> PathBuf {
-        self.folder.path().join(path)
+        self.directory.path().join(path)
     }
 
     fn write(&self, path: &str, text: &str) {
@@ -33,7 +33,7 @@ impl ExtensionDirs {
         load(LoadOptions {
             cwd: self.path("project"),
             variables: vec![
-                ("HOME".into(), self.folder.path().into()),
+                ("HOME".into(), self.directory.path().into()),
                 ("FROM_OUTSIDE".into(), "outside".into()),
             ],
             skip_trust: true,

@@ -252,7 +252,7 @@ impl Compactor<'_> {
                 self.context.compaction.is_paused |= undone;
                 self.context.compaction.job = None;
                 if undone {
-                    self.context.resume_folder_context(self.conversation.history());
+                    self.context.resume_directory_context(self.conversation.history());
                 }
                 self.context.forget_editor_context();
                 let remark = (!undone).then(|| "no compaction to undo".to_owned());

@@ -61,7 +61,7 @@ fn unpack_entry(
     }
     match kind {
         // Old archives mark a directory only by its name.
-        EntryType::Regular if name.ends_with('/') => target.folder(&name),
+        EntryType::Regular if name.ends_with('/') => target.directory(&name),
         EntryType::Regular | EntryType::Continuous => {
             let mode = entry.header().mode().unwrap_or(0);
             target.file(&name, size, mode & 0o111 != 0, entry)
@@ -69,7 +69,7 @@ fn unpack_entry(
         EntryType::Directory if size > MAX_EXTENDED_HEADER => {
             Err(ArchiveError::Malformed("a directory has contents"))
         }
-        EntryType::Directory => target.folder(&name),
+        EntryType::Directory => target.directory(&name),
         EntryType::Link | EntryType::Symlink => Err(ArchiveError::Link(display_name(&name))),
         _ => Err(ArchiveError::Entry {
             name: display_name(&name),

@@ -29,7 +29,7 @@ pub(super) fn unpack(file: File, target: &mut UnpackTarget<'_>) -> Result<(), Ar
         let is_directory = check(&entry, &name, mode)?;
         drop(entry);
         if is_directory {
-            target.folder(&name)?;
+            target.directory(&name)?;
             continue;
         }
         let to_error = |reason| ArchiveError::Entry { name: display_name(&name), reason };

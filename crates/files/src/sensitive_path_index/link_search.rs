@@ -136,7 +136,7 @@ impl Search<'_> {
             .extend(found.folders.iter().map(|path| PendingDirectory::Tree(path.clone(), DEPTH)));
         let mut parts = Vec::new();
         for repository in &found.repositories {
-            let elsewhere = self.git_folders(repository);
+            let elsewhere = self.git_directories(repository);
             if elsewhere.is_empty() {
                 unsearched.push_back(PendingDirectory::Git(repository.clone(), PathBuf::new()));
             }
@@ -249,7 +249,7 @@ impl Search<'_> {
 
     /// Returns the git directories that a `.git` file or link leads to: its own, and that of the
     /// repository if it belongs to a linked working tree. Empty for a directory.
-    fn git_folders(&self, repository: &Path) -> Vec<PathBuf> {
+    fn git_directories(&self, repository: &Path) -> Vec<PathBuf> {
         let directory = match repository.symlink_metadata() {
             Ok(data) if data.is_symlink() => repository.canonicalize().ok(),
             Ok(data) if data.is_file() => repository.parent().and_then(|tree| {

@@ -116,7 +116,7 @@ fn confine(
                 network_broker::install_filter_and_wait(plan, &wires.sync, *broker_calls, None)?;
             let checked = if gated { *broker_calls } else { NotifiedCalls::none() };
             filter_in_shared_namespaces(plan, checked)?;
-            Ok(Some(overmounts::temporary_folder(plan)?))
+            Ok(Some(overmounts::temporary_directory(plan)?))
         }
         Confinement::Seccomp => {
             privileges::drop_all_but_files(true)?;
@@ -124,7 +124,7 @@ fn confine(
             let checked = NotifiedCalls::for_plan(plan);
             network_broker::install_filter_and_wait(plan, &wires.sync, checked, None)?;
             filter_in_shared_namespaces(plan, checked)?;
-            Ok(Some(overmounts::temporary_folder(plan)?))
+            Ok(Some(overmounts::temporary_directory(plan)?))
         }
         Confinement::Nothing => Ok(None),
     }

@@ -20,7 +20,7 @@ use crate::inside::filtered::{self, OpenedFilter};
 use crate::inside::host_environment::HostEnvironment;
 use crate::inside::kernel::{self, MountRestrictions};
 use crate::inside::mounts::{
-    READ_ONLY, WRITABLE, clone, is_folder, make_target, mount, mount_failure, open_entry,
+    READ_ONLY, WRITABLE, clone, is_directory, make_target, mount, mount_failure, open_entry,
     open_real, open_root, strip_root,
 };
 use crate::inside::overmounts::{self, PlaceholderTmpfs};
@@ -165,7 +165,7 @@ impl View<'_> {
             if plan.writable.contains(&real) || private.contains(&real) {
                 continue;
             }
-            let folder = overmounts::private_folder(&plan.temporary, name)?;
+            let folder = overmounts::private_directory(&plan.temporary, name)?;
             steps.push((real.clone(), MountAction::Show(clone(&folder, WRITABLE)?, true)));
             writable.push(real.clone());
             private.push(real);
@@ -214,7 +214,7 @@ impl View<'_> {
             Ok(target) => target,
             Err(error) if is_missing(error) || error == Errno::LOOP => self
                 .open(Path::new("/"))
-                .and_then(|root| make_target(root, path, is_folder(tree).unwrap_or(true)))
+                .and_then(|root| make_target(root, path, is_directory(tree).unwrap_or(true)))
                 .refused(format!("cannot create a mount point for `{}`", path.display()))?,
             Err(error) => return Err(mount_failure(path, error)),
         };
@@ -336,7 +336,7 @@ impl View<'_> {
             Err(Errno::LOOP) => return Ok(()),
             Err(error) => return Err(mount_failure(path, error)),
         };
-        if !is_folder(&found)? {
+        if !is_directory(&found)? {
             let looks = self.plan.placeholders.iter().find(|it| it.path == path);
             let cover = match looks.map(|looks| stage.placeholder(looks)).transpose()?.flatten() {
                 Some(cover) => cover,

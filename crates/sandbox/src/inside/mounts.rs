@@ -110,7 +110,7 @@ pub(crate) fn open_entry(directory: impl AsFd, name: &OsStr) -> Result<OwnedFd, 
     openat(directory, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
-pub(crate) fn is_folder(file: &OwnedFd) -> SandboxResult<bool> {
+pub(crate) fn is_directory(file: &OwnedFd) -> SandboxResult<bool> {
     let stat = fstat(file).refused("stat")?;
     Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
 }

@@ -313,7 +313,7 @@ impl OvermountMonitor {
             if is_covered(&found) {
                 return OvermountResult::Covered;
             }
-            let Ok(folder) = mounts::is_folder(&found) else { return OvermountResult::Missing };
+            let Ok(folder) = mounts::is_directory(&found) else { return OvermountResult::Missing };
             let tree = match (cover.hidden, folder) {
                 (true, true) => self.stage.cover_directory(),
                 (true, false) => self.stage.cover_file(),

@@ -41,9 +41,9 @@ impl PlaceholderTmpfs {
             .unsupported("/dev")?;
         mounts::mount(&directory, dev).unsupported("/dev")?;
         let stage = Self { folder: directory, unmapped_user, cover_count: AtomicU32::new(0) };
-        stage.folder("closed", 0)?;
-        stage.folder("dev", 0o755)?;
-        stage.folder("shm", 0o1777)?;
+        stage.directory("closed", 0)?;
+        stage.directory("dev", 0o755)?;
+        stage.directory("shm", 0o1777)?;
         // A device that does not exist, on a mount that does not allow opening devices.
         mknodat(&stage.folder, "closed-file", FileType::CharacterDevice, Mode::empty(), 0)
             .unsupported("cannot create a placeholder file")?;
@@ -61,7 +61,7 @@ impl PlaceholderTmpfs {
         self.folder
     }
 
-    fn folder(&self, name: &str, mode: u32) -> SandboxResult<()> {
+    fn directory(&self, name: &str, mode: u32) -> SandboxResult<()> {
         let mode = Mode::from_raw_mode(mode);
         mkdirat(&self.folder, name, mode).unsupported("cannot create an in-memory directory")?;
         // Set the mode again, because `mkdirat` applies the umask.
@@ -91,7 +91,7 @@ impl PlaceholderTmpfs {
     /// writable until their mount points are created.
     pub(crate) fn skeleton(&self) -> SandboxResult<OwnedFd> {
         let name = self.own_name();
-        self.folder(&name, 0o111)?;
+        self.directory(&name, 0o111)?;
         self.give_to_unmapped_user(&name)?;
         self.copy(&name, MountRestrictions::default())
     }
@@ -122,7 +122,7 @@ impl PlaceholderTmpfs {
     /// Returns a directory with a mount point for each entry.
     pub(crate) fn filtered_directory(&self, filter: &OpenedFilter) -> SandboxResult<OwnedFd> {
         let name = self.own_name();
-        self.folder(&name, 0o700)?;
+        self.directory(&name, 0o700)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let created = openat(&self.folder, &name, flags, Mode::empty())
             .and_then(|directory| filter.create(&directory))
@@ -153,7 +153,7 @@ fn new_tmpfs() -> SandboxResult<OwnedFd> {
 
 /// Returns a directory of the session that its commands see as a system directory. It is inside a
 /// directory that is private to the user.
-pub(crate) fn private_folder(temporary: &Path, name: &str) -> SandboxResult<OwnedFd> {
+pub(crate) fn private_directory(temporary: &Path, name: &str) -> SandboxResult<OwnedFd> {
     let path = temporary.join(name);
     let what = || format!("the private directory `{}`", path.display());
     let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(temporary);
@@ -171,8 +171,8 @@ pub(crate) fn private_folder(temporary: &Path, name: &str) -> SandboxResult<Owne
 
 /// Returns the directory that replaces `/tmp` if nothing can be mounted there. It is only a part of
 /// the session directory, because plans on their way to the supervisor are next to it.
-pub(crate) fn temporary_folder(plan: &Plan) -> SandboxResult<PathBuf> {
-    private_folder(&plan.temporary, "tmp")?;
+pub(crate) fn temporary_directory(plan: &Plan) -> SandboxResult<PathBuf> {
+    private_directory(&plan.temporary, "tmp")?;
     Ok(plan.temporary.join("tmp"))
 }
 
@@ -191,7 +191,7 @@ pub(crate) fn copy_link(link: &Path, directory: &Path) {
 /// command has the layer mounted, this one gets its own layer on top of it. Returns `None` if the
 /// kernel cannot mount the overlay.
 pub(crate) fn overlay(store: &Path, path: &Path, lower: &OwnedFd) -> Option<OwnedFd> {
-    let home = store.join(folder_name(path));
+    let home = store.join(directory_name(path));
     let lower = through_proc(lower);
     let main = home.join("upper");
     match mount_overlay(&[&lower], &main, &home.join("work")) {
@@ -255,7 +255,7 @@ fn list(directories: &[&Path]) -> PathBuf {
 }
 
 /// Returns a file name for a path, which is unique as long as the path is short enough.
-fn folder_name(path: &Path) -> String {
+fn directory_name(path: &Path) -> String {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let mut hasher = DefaultHasher::new();
     path.hash(&mut hasher);

@@ -65,7 +65,7 @@ pub(crate) fn restrict_all(plan: &Plan) -> SandboxResult<()> {
     let Some(mut rules) = create(plan, handled, scope)? else {
         return Err(SandboxFailure::Unsupported("Landlock is not available".to_owned()));
     };
-    let temporary = overmounts::temporary_folder(plan)?;
+    let temporary = overmounts::temporary_directory(plan)?;
     let hidden = hidden_paths(plan);
     let mut closed = hidden.clone();
     closed.extend(plan.read_only.iter().cloned());

@@ -280,7 +280,7 @@ impl SessionBuilder {
         let shell = toolbox::shell_options(&self.launch, artifacts.clone());
         let (skills, notices) = SessionSkills::open(self.launch.skill_library(), workspace);
         self.warnings.extend(notices);
-        let plans = plans::session_folder(&self.launch, workspace, &mut self.warnings);
+        let plans = plans::session_directory(&self.launch, workspace, &mut self.warnings);
         let metered = || Arc::clone(&model_setup.metered);
         let toolbox = toolbox::build(
             &self.launch,

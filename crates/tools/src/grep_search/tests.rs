@@ -287,7 +287,7 @@ async fn unusual_files_are_skipped_safely() {
 }
 
 #[tokio::test]
-async fn all_workspace_folders_are_searched() {
+async fn all_workspace_directories_are_searched() {
     let (one, two) = (tree(&[("a", "needle")]), tree(&[("b", "needle")]));
     let search = tool(&[one.path(), two.path()]);
     let output = run(&search, json!({"pattern": "needle"})).await.for_model.output;

@@ -302,7 +302,7 @@ pub(super) fn denied_permissions(
         evidence.has_placeholders,
     );
     let ran = SandboxRun { plan, missed_network: evidence.missed_network };
-    let directories = predicted_permissions::folders(line, directory, home);
+    let directories = predicted_permissions::directories(line, directory, home);
     let sources: Vec<&str> = line.commands.iter().map(|command| command.source.as_str()).collect();
     let command = sources.join("\n");
     // A command that only reads may print such messages from files.

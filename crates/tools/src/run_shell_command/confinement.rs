@@ -193,7 +193,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> B
     plan.hidden.extend(options.hidden.iter().cloned());
     let followed = follow(options, subject.roots, &found, rules.as_ref(), &plan.hidden);
     plan.readable
-        .push(secrets::session_folder(&options.temporary, &options.parallax_home).to_owned());
+        .push(secrets::session_directory(&options.temporary, &options.parallax_home).to_owned());
     let tree = options.worktree.iter().map(|worktree| &worktree.path);
     // A writable directory needs no further access.
     let closed_tree: Vec<PathBuf> =

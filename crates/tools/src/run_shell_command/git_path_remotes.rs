@@ -85,7 +85,7 @@ fn from_name(name: &str, directory: &Path) -> Option<PathRemote> {
     let mut addresses = lines(directory, &["remote", "get-url", "--push", "--all", "--", name]);
     if addresses.is_empty() {
         let legacy = ["remotes", "branches"].iter().any(|folder| {
-            super::repository::folders(directory)
+            super::repository::directories(directory)
                 .iter()
                 .any(|git| git.join(folder).join(name).exists())
         });

@@ -36,7 +36,7 @@ const PARTS: [&str; 11] = [
 /// Returns the paths outside of `roots` that a git command in `base` would read.
 pub(super) fn outside(base: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for folder in repository::folders(base) {
+    for folder in repository::directories(base) {
         let Ok(real) = folder.canonicalize() else { continue };
         if !belongs_to_workspace(&folder, &real, base, roots) {
             found.push(real.clone());

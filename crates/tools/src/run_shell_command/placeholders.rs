@@ -66,7 +66,7 @@ fn index_entries(top: &Path, paths: &[PathBuf]) -> Option<Vec<IndexEntry>> {
     let arguments = words.chain(paths.iter().map(|path| path.clone().into_os_string()));
     let variables = [("GIT_OPTIONAL_LOCKS", "0")];
     let listed = parallax_exec::program::output("git", arguments, top, &variables, LIST, TIME)?;
-    let index = repository::folders(top).first()?.join("index");
+    let index = repository::directories(top).first()?.join("index");
     let written = index.metadata().ok()?.mtime();
     let mut pieces = listed.split(|byte| *byte == 0);
     let mut head = pieces.next().filter(|head| !head.is_empty())?.to_vec();

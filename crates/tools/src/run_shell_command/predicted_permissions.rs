@@ -69,7 +69,7 @@ pub(super) fn permissions(
     let mut found = FilePermissions::default();
     let mut outside = false;
     let moved_home = may_reassign_home(line);
-    let Some(directory) = working_folder(line, directory, home, moved_home) else {
+    let Some(directory) = working_directory(line, directory, home, moved_home) else {
         return Permissions::default();
     };
     let directory = directory.as_path();
@@ -167,7 +167,7 @@ fn is_hard_link(command: &Command) -> bool {
 
 /// Returns the working directory of the line's commands if its text shows it: that of the call, or
 /// the target of a `cd` at its beginning.
-fn working_folder(
+fn working_directory(
     line: &ShellLine,
     directory: &Path,
     home: &Path,
@@ -191,7 +191,7 @@ fn working_folder(
 
 /// Returns the possible working directories of the line's commands: that of the call, then the
 /// targets of each `cd` and `pushd`, and the directories that `-C` names to git, make, and others.
-pub(super) fn folders(line: &ShellLine, directory: &Path, home: &Path) -> Vec<PathBuf> {
+pub(super) fn directories(line: &ShellLine, directory: &Path, home: &Path) -> Vec<PathBuf> {
     let mut found = vec![directory.to_owned()];
     let moved_home = may_reassign_home(line);
     for command in &line.commands {
@@ -265,7 +265,7 @@ pub(super) fn protected_repository_files(line: &ShellLine, directory: &Path) -> 
         found.push(configuration);
     }
     if writing().any(bash::writes_sparse_patterns)
-        && let Some(own) = repository::folders(directory).first()
+        && let Some(own) = repository::directories(directory).first()
     {
         found.push(own.join("config.worktree"));
         found.extend(Some(own.join("info")).filter(|info| info.is_dir()));

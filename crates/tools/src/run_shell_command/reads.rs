@@ -92,7 +92,7 @@ pub(super) fn read_paths(
             reads.push(real);
         }
     }
-    let sees_all = searches_folders(&words);
+    let sees_all = searches_directories(&words);
     if sees_all || (left_alone.is_some() && may_run_program(&words, "rg")) {
         let named: Vec<PathBuf> =
             reads.paths.iter().filter(|path| path.is_dir()).cloned().collect();
@@ -143,7 +143,7 @@ fn may_run_program(words: &[String], name: &str) -> bool {
 }
 
 /// Whether the line may search whole directories for text.
-fn searches_folders(words: &[String]) -> bool {
+fn searches_directories(words: &[String]) -> bool {
     let runs = |name| may_run_program(words, name);
     let recursive = |word: &String| {
         word.contains("recurs")

@@ -71,7 +71,7 @@ pub(super) fn resolve_like_git(directory: &Path) -> PathBuf {
 }
 
 /// Returns the directories of the repository around `directory`, as git finds them.
-pub(super) fn folders(directory: &Path) -> Vec<PathBuf> {
+pub(super) fn directories(directory: &Path) -> Vec<PathBuf> {
     let directory = resolve_like_git(directory);
     let repository = directory.ancestors().take(HIGHEST).find_map(repository_at);
     let Some(Ok(directory)) = repository else { return Vec::new() };
@@ -83,7 +83,7 @@ pub(super) fn folders(directory: &Path) -> Vec<PathBuf> {
 /// them.
 pub(super) fn linked_parts(directory: &Path) -> Vec<PathBuf> {
     const MAX_LINKS: usize = 64;
-    let directories = folders(directory);
+    let directories = directories(directory);
     let entries =
         directories.iter().filter_map(|directory| directory.read_dir().ok()).flatten().flatten();
     let links = entries.filter_map(|entry| {
@@ -117,7 +117,7 @@ pub(super) fn local_remotes(directory: &Path) -> Vec<PathBuf> {
 
 /// Returns the configuration file that git writes in `directory`, if it exists.
 pub(super) fn configuration(directory: &Path) -> Option<PathBuf> {
-    let config = folders(directory).pop()?.join("config");
+    let config = directories(directory).pop()?.join("config");
     config.canonicalize().ok().filter(|config| config.is_file())
 }
 

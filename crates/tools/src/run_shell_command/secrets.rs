@@ -29,7 +29,7 @@ pub(super) fn hidden_home_paths(home: &Path, ours: &Path) -> Vec<PathBuf> {
 
 /// Returns the session directory that contains `temporary` (`tmp/<project>/<session>` in
 /// `~/.parallax`), the only part of `tmp` that commands see.
-pub(super) fn session_folder<'a>(temporary: &'a Path, ours: &Path) -> &'a Path {
+pub(super) fn session_directory<'a>(temporary: &'a Path, ours: &Path) -> &'a Path {
     let depth =
         temporary.strip_prefix(ours.join("tmp")).map_or(0, |relative| relative.iter().count());
     temporary.ancestors().nth(depth.saturating_sub(2)).unwrap_or(temporary)
@@ -120,7 +120,7 @@ mod tests {
             ("/h/.parallax/tmp/p", "/h/.parallax/tmp/p"),
             ("/tmp/parallax-s/sandbox", "/tmp/parallax-s/sandbox"),
         ] {
-            assert_eq!(session_folder(Path::new(temporary), ours), Path::new(folder));
+            assert_eq!(session_directory(Path::new(temporary), ours), Path::new(folder));
         }
     }
 

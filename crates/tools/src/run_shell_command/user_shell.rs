@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     struct TestProject {
-        folder: TempDir,
+        directory: TempDir,
         processes: Processes,
         shell: UserShell,
     }
@@ -256,7 +256,7 @@ mod tests {
         );
         let processes = Processes::new(options.background_dir.clone());
         let shell = UserShell::new(options, workspace, processes.clone());
-        TestProject { folder: directory, processes, shell }
+        TestProject { directory, processes, shell }
     }
 
     /// The events that a front end would receive.
@@ -321,13 +321,13 @@ mod tests {
     async fn final_directory_is_reported_and_not_kept() {
         let project = test_project();
         let output = run(&project, "mkdir -p sub && cd sub; false").await;
-        let sub = project.folder.path().canonicalize().expect("real").join("it's a project/sub");
+        let sub = project.directory.path().canonicalize().expect("real").join("it's a project/sub");
         assert_eq!(output.directory.as_deref(), Some(sub.as_path()));
         assert_eq!(output.ending, ShellEnding::Exited { code: 1 });
         assert_eq!(run(&project, "pwd").await.directory, None);
         // No temporary file remains.
         let left =
-            std::fs::read_dir(project.folder.path().join("it's output")).expect("a directory");
+            std::fs::read_dir(project.directory.path().join("it's output")).expect("a directory");
         assert_eq!(left.count(), 0);
     }
 
@@ -412,7 +412,7 @@ mod tests {
         let done = running.await.expect("an outcome");
         let took = started_at.elapsed();
         assert_eq!(done.ending, ShellEnding::Cancelled);
-        let pids = std::fs::read_to_string(project.folder.path().join("it's a project/pids"));
+        let pids = std::fs::read_to_string(project.directory.path().join("it's a project/pids"));
         let pids: Vec<i32> =
             pids.expect("pids").lines().filter_map(|line| line.trim().parse().ok()).collect();
         assert_eq!(pids.len(), 3);

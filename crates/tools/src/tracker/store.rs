@@ -72,7 +72,7 @@ pub(super) type Tasks = BTreeMap<String, Task>;
 /// The tasks of a session.
 #[derive(Debug)]
 pub struct Tracker {
-    folder: PathBuf,
+    directory: PathBuf,
     /// `None` until they are loaded.
     tasks: Mutex<Option<Tasks>>,
 }
@@ -80,7 +80,7 @@ pub struct Tracker {
 impl Tracker {
     /// Creates a tracker that stores its files in the directory; it need not exist.
     pub fn new(directory: PathBuf) -> Self {
-        Self { folder: directory, tasks: Mutex::new(None) }
+        Self { directory, tasks: Mutex::new(None) }
     }
 
     /// Returns all current tasks. Blocking.
@@ -95,7 +95,7 @@ impl Tracker {
 
     fn read<'t>(&self, tasks: &'t mut Option<Tasks>) -> &'t mut Tasks {
         tasks.get_or_insert_with(|| {
-            let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+            let entries = std::fs::read_dir(&self.directory).into_iter().flatten().flatten();
             let files = entries.map(|entry| entry.path()).take(MAX_COUNT);
             let tasks = files.filter_map(|file| {
                 let small = std::fs::metadata(&file)
@@ -182,10 +182,10 @@ impl Tracker {
     }
 
     fn write(&self, task: &Task) -> io::Result<()> {
-        std::fs::create_dir_all(&self.folder)?;
-        let fresh = self.folder.join(format!("{}.new", task.id));
+        std::fs::create_dir_all(&self.directory)?;
+        let fresh = self.directory.join(format!("{}.new", task.id));
         std::fs::write(&fresh, serde_json::to_string_pretty(&json_of(task))?)?;
-        std::fs::rename(fresh, self.folder.join(format!("{}.json", task.id)))
+        std::fs::rename(fresh, self.directory.join(format!("{}.json", task.id)))
     }
 }
 

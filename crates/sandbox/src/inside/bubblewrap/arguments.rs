@@ -147,7 +147,7 @@ impl ArgumentsBuilder<'_> {
             if plan.writable.contains(&real) || private.contains(&real) {
                 continue;
             }
-            overmounts::private_folder(&plan.temporary, name)?;
+            overmounts::private_directory(&plan.temporary, name)?;
             self.step(&real, BwrapAction::ShowWritable(plan.temporary.join(name)));
             writable.push(real.clone());
             private.push(real);
@@ -269,7 +269,7 @@ fn create_mount_points(
             if below.as_os_str().is_empty() {
                 continue;
             }
-            let directory = overmounts::private_folder(&plan.temporary, name)?;
+            let directory = overmounts::private_directory(&plan.temporary, name)?;
             mounts::make_target(directory, below, from.is_dir())
                 .refused(format!("cannot create a mount point for `{}`", path.display()))?;
         }

@@ -333,7 +333,7 @@ impl NetworkBroker {
         if !self.has_own_view {
             // Hold the file open during the check, and connect through the descriptor.
             let flags = OFlags::PATH | OFlags::CLOEXEC;
-            let file = openat(caller.folder(), path, flags, Mode::empty())?;
+            let file = openat(caller.directory(), path, flags, Mode::empty())?;
             let handle = format!("/proc/self/fd/{}", file.as_raw_fd());
             let real = std::fs::read_link(&handle).map_err(|_| Errno::ACCESS)?;
             if !self.socket_places.iter().any(|open| real.starts_with(open)) {
@@ -359,7 +359,7 @@ impl NetworkBroker {
                 return openat(&self.proc, path, flags, Mode::empty());
             }
         }
-        openat(caller.folder(), path, flags, Mode::empty())
+        openat(caller.directory(), path, flags, Mode::empty())
     }
 
     /// Checks whether the server of the open socket file belongs to the session or is allowed by

@@ -16,7 +16,7 @@ use crate::inside::kernel;
 pub(super) struct Caller {
     memory: File,
     process: OwnedFd,
-    folder: OwnedFd,
+    directory: OwnedFd,
     /// The process ID.
     pub(super) number: i32,
 }
@@ -31,7 +31,7 @@ impl Caller {
         let directory = open("cwd", OFlags::PATH | OFlags::DIRECTORY)?;
         let number = process_of(&proc, thread)?;
         let process = super::handle_of(kernel::process(number).ok_or(Errno::SRCH)?)?;
-        Ok(Self { memory, process, folder: directory, number })
+        Ok(Self { memory, process, directory, number })
     }
 
     /// Reads from its memory.
@@ -57,8 +57,8 @@ impl Caller {
     }
 
     /// Returns its working directory.
-    pub(super) fn folder(&self) -> &OwnedFd {
-        &self.folder
+    pub(super) fn directory(&self) -> &OwnedFd {
+        &self.directory
     }
 }
 

@@ -214,7 +214,7 @@ fn file_at(caller: &Caller, at: i32, path: u64, follow: bool) -> Result<OwnedFd,
     let links = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
     let flags = OFlags::PATH | OFlags::CLOEXEC | links;
     if at == libc::AT_FDCWD || path.is_absolute() {
-        return openat(caller.folder(), &path, flags, Mode::empty());
+        return openat(caller.directory(), &path, flags, Mode::empty());
     }
     openat(caller.file(at)?, &path, flags, Mode::empty())
 }
@@ -224,7 +224,7 @@ fn file_for_flags(caller: &Caller, at: i32, path: u64, flags: u32) -> Result<Own
     let has = |flag: i32| flags & flag.cast_unsigned() != 0;
     if has(libc::AT_EMPTY_PATH) && (path == 0 || text(caller, path, MAX_PATH_LENGTH)?.is_empty()) {
         return if at == libc::AT_FDCWD {
-            rustix::io::fcntl_dupfd_cloexec(caller.folder(), 3)
+            rustix::io::fcntl_dupfd_cloexec(caller.directory(), 3)
         } else {
             caller.file(at)
         };

@@ -134,7 +134,7 @@ pub(crate) fn set_commands(app: &mut App) {
                 command.completer = Some(Arc::new(move |typed| of(&root, typed)));
             }
         };
-        paths("directory", "add", folders);
+        paths("directory", "add", directories);
         paths("permissions", "trust", |root, typed| paths_of(root, typed, true));
         for name in ["chat", "resume"] {
             paths(name, "share", |root, typed| paths_of(root, typed, false));
@@ -182,7 +182,7 @@ fn paths_of(root: &Path, input: &str, only_directories: bool) -> Vec<Argument> {
 }
 
 /// Completes the last entry of a comma-separated list of directories.
-fn folders(root: &Path, input: &str) -> Vec<Argument> {
+fn directories(root: &Path, input: &str) -> Vec<Argument> {
     let (before, last) = match input.rfind(',') {
         Some(at) => input.split_at(at + 1),
         None => ("", input),
@@ -231,7 +231,7 @@ mod tests {
         std::fs::create_dir_all(root.path().join("sub/inner")).unwrap();
         std::fs::write(root.path().join("sum.txt"), "").unwrap();
         let offered = |typed: &str| -> Vec<String> {
-            folders(root.path(), typed).into_iter().map(|it| it.value).collect()
+            directories(root.path(), typed).into_iter().map(|it| it.value).collect()
         };
         assert_eq!(offered("su"), ["sub"]);
         assert_eq!(offered("sub/"), ["sub/inner"]);
