@@ -491,14 +491,15 @@ impl EditorSession {
     }
 
     /// Sends the request to the client in a task, so that the session continues meanwhile.
-    fn ask(&self, ask: ApprovalRequest) {
+    fn ask(&self, approval: ApprovalRequest) {
         let (clients, decided) = (self.clients.clone(), self.decision_sender.clone());
-        let form = permission::elicitation(&self.id, &ask);
+        let form = permission::elicitation(&self.id, &approval);
         let offers_form = self.features.elicitation;
         // A request about the session itself belongs to no call.
-        let own_id = ask.call.as_str().is_empty().then(consent::new_id);
-        let call = own_id.as_deref().unwrap_or(ask.call.as_str());
-        let request = permission::request(&self.id, &ask, call, &self.updates.locations(&ask.call));
+        let own_id = approval.call.as_str().is_empty().then(consent::new_id);
+        let call = own_id.as_deref().unwrap_or(approval.call.as_str());
+        let request =
+            permission::request(&self.id, &approval, call, &self.updates.locations(&approval.call));
         let consents = self.consents.clone();
         tokio::spawn(async move {
             let decide = match form {
@@ -507,14 +508,15 @@ impl EditorSession {
                     if is_disconnected(&answer) {
                         return;
                     }
-                    permission::answers(&ask, &answer)
+                    permission::answers(&approval, &answer)
                 }
                 // The client cannot show questions.
-                Some(_) => RequestDecision::new(ask.id.clone(), ApprovalResponse::Cancel),
+                Some(_) => RequestDecision::new(approval.id.clone(), ApprovalResponse::Cancel),
                 None => {
                     let answer = match own_id {
                         Some(id) => {
-                            let is_agreed = |answer: &Value| permission::is_allowed(&ask, answer);
+                            let is_agreed =
+                                |answer: &Value| permission::is_allowed(&approval, answer);
                             consents.request(id, request, is_agreed).await
                         }
                         None => clients.request("session/request_permission", request).await,
@@ -522,7 +524,7 @@ impl EditorSession {
                     if is_disconnected(&answer) {
                         return;
                     }
-                    permission::decision(&ask, &answer)
+                    permission::decision(&approval, &answer)
                 }
             };
             // Fails only if the session has ended.

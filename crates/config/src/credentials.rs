@@ -375,9 +375,9 @@ mod tests {
         };
         let encrypted = |home: &std::path::Path, other: &PathBuf| {
             let other_homes = std::slice::from_ref(other);
-            let places =
+            let locations =
                 KeychainLocations { home, system: false, encrypted_file: true, other_homes };
-            Keychain::from_locations(places, &|_| None)
+            Keychain::from_locations(locations, &|_| None)
         };
         let ours = || encrypted(&dirs.parallax, &dirs.gemini);
         assert_eq!(key_of_reference(&ours(), true), None);

@@ -168,7 +168,7 @@ impl Inbox {
             Op::UndoCompaction => self.edit_context(ContextEdit::UndoCompaction),
             Op::DropResults(results) => self.edit_context(ContextEdit::DropResults(results)),
             Op::UnloadSkill(name) => self.edit_context(ContextEdit::UnloadSkill(name)),
-            Op::Pin { place, on } => self.edit_context(ContextEdit::Pin(place, on)),
+            Op::Pin { place: location, on } => self.edit_context(ContextEdit::Pin(location, on)),
             Op::DescribeContext => self.queued.push(QueuedOp::Context(ContextOp::Describe)),
             Op::ListPrompts => self.queued.push(QueuedOp::ListPrompts),
             Op::RunShell(command) => {

@@ -278,7 +278,7 @@ fn find(text: &str) -> Vec<Range<usize>> {
                 None => fence = Some((mark.0, mark.1)),
                 // A closing fence uses the same character, is at least as long, and has nothing
                 // after it.
-                Some((sign, length)) if sign == mark.0 && mark.1 >= length && mark.2 => {
+                Some((delimiter, length)) if delimiter == mark.0 && mark.1 >= length && mark.2 => {
                     fence = None
                 }
                 Some(_) => {}

@@ -137,7 +137,7 @@ impl ProgressTracker {
     }
 
     /// Returns the current progress.
-    pub(super) fn now(&mut self) -> AgentProgress {
+    pub(super) fn current(&mut self) -> AgentProgress {
         self.progress.duration_ms = u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.progress.clone()
     }
@@ -151,7 +151,7 @@ impl ProgressTracker {
             step.status = Some(ToolStatus::Cancelled);
         }
         self.progress.result = result.chars().take(RESULT).collect();
-        self.now()
+        self.current()
     }
 }
 

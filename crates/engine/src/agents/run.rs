@@ -466,7 +466,7 @@ impl SubagentRun {
     }
 
     pub(super) fn emit_progress(&mut self) {
-        let progress = Arc::new(self.progress.now());
+        let progress = Arc::new(self.progress.current());
         self.subagents.bus.send(EventBody::Agent { item: self.item.clone(), progress });
     }
 

@@ -83,7 +83,7 @@ impl LedgerState {
     }
 
     /// Returns both budgets, including the time of the running turn.
-    fn now(&self) -> [(BudgetScope, BudgetAccount); 2] {
+    fn current(&self) -> [(BudgetScope, BudgetAccount); 2] {
         let running = self.started.map_or(Duration::ZERO, |started_at| started_at.elapsed());
         [(BudgetScope::Session, self.session), (BudgetScope::Prompt, self.prompt)].map(
             |(scope, mut account)| {
@@ -233,7 +233,7 @@ impl Ledger {
                 ),
             ]
         };
-        self.change(|accounts| accounts.now()).into_iter().flat_map(of).collect()
+        self.change(|accounts| accounts.current()).into_iter().flat_map(of).collect()
     }
 
     /// Sets a limit. `None` and values up to 0 remove it.
@@ -342,7 +342,7 @@ impl Ledger {
             Some((limit.saturating_sub(account.spent.time), spent))
         };
         let accounts =
-            self.change(|accounts| accounts.started.is_some().then(|| accounts.now()))?;
+            self.change(|accounts| accounts.started.is_some().then(|| accounts.current()))?;
         accounts.into_iter().filter_map(left).min_by_key(|(remaining, _)| *remaining)
     }
 

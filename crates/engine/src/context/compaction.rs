@@ -245,7 +245,7 @@ impl Compactor<'_> {
             }
             ContextEdit::DropResults(places) => self.drop_results(places).await,
             ContextEdit::UnloadSkill(name) => self.unload_skill(&name).await,
-            ContextEdit::Pin(place, on) => self.pin(place, on),
+            ContextEdit::Pin(location, on) => self.pin(location, on),
             ContextEdit::UndoCompaction => {
                 let before = self.current_tokens();
                 let undone = self.conversation.history_mut().undo_compaction();

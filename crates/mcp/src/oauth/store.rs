@@ -403,9 +403,9 @@ mod tests {
         let home = tempfile::tempdir().expect("a folder");
         let other = tempfile::tempdir().expect("a folder");
         let encrypted = |home: &Path, other_homes: &[PathBuf]| {
-            let places =
+            let locations =
                 KeychainLocations { home, system: false, encrypted_file: true, other_homes };
-            Keychain::from_locations(places, &|_| None)
+            Keychain::from_locations(locations, &|_| None)
         };
         let theirs = r#"{"serverName":"t t","token":{"accessToken":"theirs","tokenType":"Bearer"},
             "mcpServerUrl":"https://t.example/mcp","updatedAt":1}"#;

@@ -185,8 +185,9 @@ fn file_rows(files: &[FileRestore], options: FileOptions<'_>) -> Vec<Line> {
         );
         let shown = file.diff.as_ref().filter(|_| file.skip_reason.is_none());
         if let Some(diff) = shown.filter(|_| file.kind == ChangeKind::Changed) {
-            let look = DiffOptions { max_rows: DIFF_ROWS, ..DiffOptions::new(theme, width) };
-            rows.extend(diff_view::rows(diff, &look));
+            let diff_options =
+                DiffOptions { max_rows: DIFF_ROWS, ..DiffOptions::new(theme, width) };
+            rows.extend(diff_view::rows(diff, &diff_options));
         }
     }
     if files.len() > MAX_NAMED {

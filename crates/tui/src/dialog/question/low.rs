@@ -51,7 +51,7 @@ impl QuestionDialog {
         let room = rest.saturating_sub(half).max(chosen).clamp(1, limit);
         let foot = self.compact_answers(width, room.min(answers - 1 + chosen), theme);
         let visible_rows = rest.saturating_sub(foot.len()).min(length);
-        let (shown, place) = match self.excerpt(&body, visible_rows, theme) {
+        let (shown, position_text) = match self.excerpt(&body, visible_rows, theme) {
             Some(excerpt) if width < NAMES_KEYS => {
                 (excerpt.rows, format!(" {}/{length}", excerpt.shown))
             }
@@ -71,10 +71,11 @@ impl QuestionDialog {
         };
         let question = truncate_text(
             &self.question_with_file(&title, width),
-            width.saturating_sub(text_width(&place)),
+            width.saturating_sub(text_width(&position_text)),
         );
-        let mut rows =
-            vec![Line::styled(question, theme.text.bold()).with_span(place, theme.secondary)];
+        let mut rows = vec![
+            Line::styled(question, theme.text.bold()).with_span(position_text, theme.secondary),
+        ];
         rows.extend(shown);
         rows.extend(foot);
         rows.extend(hint);
