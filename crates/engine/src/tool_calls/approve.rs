@@ -7,7 +7,7 @@ use parallax_protocol::event::{
 use parallax_protocol::ids::ApprovalId;
 use parallax_protocol::op::{ApprovalResponse, RequestDecision};
 use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::{ApprovalMode, RuleScope, SuggestedRule};
+use parallax_protocol::policy::{ApprovalMode, Decision, RuleScope, SuggestedRule};
 use parallax_protocol::tool::{Preview, ToolError, ToolErrorKind, ToolKind};
 
 use super::ToolRunner;
@@ -139,7 +139,43 @@ impl ToolRunner<'_> {
                 batch.was_declined |= decide.outcome == ApprovalResponse::Cancel;
                 batch.ends_turn |= decide.ends_turn;
             }
+            let answer = decide.outcome;
             let transition = self.respond(decide, *prepared).await;
+            self.advance(batch, index, transition, cancel).await;
+            if is_lasting(answer) {
+                self.run_allowed(batch, answer, cancel).await;
+            }
+        }
+    }
+
+    /// Runs the waiting calls that a lasting answer to another request allows as well, as if it had
+    /// been given to them.
+    async fn run_allowed(
+        &mut self,
+        batch: &mut ToolBatch<'_>,
+        answer: ApprovalResponse,
+        cancel: &CancellationToken,
+    ) {
+        let mut allowed = Vec::new();
+        for (index, ask, mut prepared) in batch.take_all_awaiting() {
+            let is_own_decision = prepared.policy_decision.always_ask
+                || prepared.is_user_question()
+                || prepared.is_plan();
+            let PreparedCall { tool, effects, input, .. } = &*prepared;
+            let decision =
+                self.approvals.evaluate(tool.as_ref(), effects, input, self.inbox.mode());
+            if !is_own_decision && decision.policy_decision.kind == Decision::Allow {
+                prepared.policy_decision = decision.policy_decision;
+                allowed.push((index, ask, prepared));
+                continue;
+            }
+            let runs_alone = batch.call(index).is_some_and(|call| self.registry.runs_alone(call));
+            batch.enter(index, CallStage::AwaitingApproval { ask, prepared }, runs_alone);
+        }
+        for (index, ask, prepared) in allowed {
+            self.bus.send(EventBody::ApprovalClosed { ask, outcome: Some(answer) });
+            let decision = CallDecision::AutoAccept;
+            let transition = Transition::Run { prepared, decision, answers: None };
             self.advance(batch, index, transition, cancel).await;
         }
     }
@@ -269,6 +305,17 @@ impl ToolRunner<'_> {
             Err(_) => {}
         }
     }
+}
+
+/// Whether a response applies to future calls, too.
+fn is_lasting(response: ApprovalResponse) -> bool {
+    matches!(
+        response,
+        ApprovalResponse::ProceedAlways
+            | ApprovalResponse::ProceedAlwaysAndSave
+            | ApprovalResponse::ProceedAlwaysTool
+            | ApprovalResponse::ProceedAlwaysServer
+    )
 }
 
 /// Names what a rule allows: the commands, or the tool.

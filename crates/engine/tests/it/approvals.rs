@@ -13,7 +13,7 @@ use parallax_protocol::event::{
 use parallax_protocol::op::{ApprovalResponse, Op, RequestDecision};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, RuleScope, RuleStore, SuggestedRule};
-use parallax_protocol::tool::{Concurrency, Effects, ToolResult};
+use parallax_protocol::tool::{Concurrency, Effects, Tool, ToolResult};
 use serde_json::json;
 
 use crate::support::*;
@@ -110,6 +110,36 @@ async fn saved_rule_avoids_the_next_approval() {
     assert!(!events.iter().any(|event| matches!(event.body, EventBody::ApprovalRequested(_))));
     assert_eq!(tools_done(&events).len(), 2);
     assert_eq!(*keeper.0.lock().expect("rules"), [(rule, RuleScope::Project)]);
+}
+
+#[tokio::test]
+async fn lasting_answer_runs_the_other_waiting_calls_it_allows() {
+    let tools: [Arc<dyn Tool>; 2] =
+        ["ask_run", "ask_other"].map(|name| tool(name, Concurrency::Shared, |n, _| echo(n)) as _);
+    let replies =
+        vec![calls(&[("ask_run", 1), ("ask_run", 2), ("ask_other", 3)]), has_text("done")];
+    let mut rig = rig(replies, Setup { tools: tools.to_vec(), ..Setup::default() });
+    rig.prompt("go").await;
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        open.push(next_ask(&mut rig).await.id);
+    }
+    respond(&rig, RequestDecision::new(open[0].clone(), ApprovalResponse::ProceedAlways)).await;
+    let is_closed = |body: &EventBody| matches!(body, EventBody::ApprovalClosed { .. });
+    for id in &open[..2] {
+        let event = rig.wait_for_event(is_closed).await;
+        let always = Some(ApprovalResponse::ProceedAlways);
+        assert!(
+            matches!(&event.body, EventBody::ApprovalClosed { ask, outcome }
+                if ask == id && *outcome == always),
+            "{event:?}"
+        );
+    }
+    // The rule does not match the third call.
+    respond(&rig, RequestDecision::new(open[2].clone(), ApprovalResponse::ProceedOnce)).await;
+    let (_, events) = rig.finish().await;
+    assert!(!events.iter().any(|event| matches!(event.body, EventBody::ApprovalRequested(_))));
+    assert_eq!(tools_done(&events).len(), 3);
 }
 
 #[tokio::test]
