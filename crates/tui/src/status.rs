@@ -86,9 +86,9 @@ impl AgentActivity {
         self.running.retain(|running| running.item != *item);
     }
 
-    /// Records that the model starts a text.
+    /// Records that the model starts a text, which ends the wait before a retry.
     pub(crate) fn start_text(&mut self, is_answer: bool) {
-        self.writes = is_answer;
+        (self.writes, self.retry) = (is_answer, None);
         if is_answer {
             self.thought.clear();
         }
@@ -134,7 +134,8 @@ impl AgentActivity {
 
     /// Returns the phase and its description.
     fn phase(&self, options: StatusOptions<'_>, now_ms: u64, theme: &Theme) -> Line {
-        if let Some((until, reason)) = &self.retry {
+        // When the time has come, the request is running again.
+        if let Some((until, reason)) = self.retry.as_ref().filter(|(until, _)| *until > now_ms) {
             let remaining = until.saturating_sub(now_ms).div_ceil(1000);
             return Line::styled(format!("{reason} in {remaining}s"), theme.warning);
         }
@@ -330,5 +331,19 @@ mod tests {
             row.text().contains("attempt 2 of 10 in 3s")
                 && row.text().contains("(esc to cancel, 9s)")
         );
+    }
+
+    #[test]
+    fn retry_wait_ends_when_the_request_is_repeated_or_answered() {
+        let retry = Some((12_000, "Retrying".to_owned()));
+        let mut working = AgentActivity { retry, ..AgentActivity::default() };
+        let text = |working: &AgentActivity, now_ms| {
+            row(working, status_options(&[]), now_ms, 100, &Theme::default()).text()
+        };
+        assert!(text(&working, 11_999).contains("Retrying in 1s"));
+        assert!(text(&working, 12_000).contains("Thinking… (esc to cancel, 12s)"));
+        // The answer may come earlier than the wait seems to end here.
+        working.start_text(true);
+        assert!(text(&working, 11_999).contains("Writing… (esc to cancel, 11s)"));
     }
 }

@@ -30,7 +30,8 @@ impl RetryWait {
         let Retry { attempt, max_attempts, model, .. } = &self.retry;
         let (what, next) = (describe_failure(&self.retry), attempt + 1);
         let model = sanitize::one_row(model);
-        format!("{what} Retrying with {model} in {remaining}s (attempt {next} of {max_attempts})")
+        let wait = if remaining > 0 { format!(" in {remaining}s") } else { String::new() };
+        format!("{what} Retrying with {model}{wait} (attempt {next} of {max_attempts})")
     }
 }
 
