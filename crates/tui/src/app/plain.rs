@@ -16,7 +16,8 @@ pub(crate) fn frame(app: &mut App, mut finished: Vec<Line>, width: usize) -> Fra
     announce(app, &mut finished);
     let view = app.dialogs.screen_reader_view(width, MAX_ROWS, &app.theme, app.clock.now_ms());
     if let Some(view) = view {
-        finished.extend(app.screen_reader.dialog(&view, width));
+        let question = app.dialogs.question_id();
+        finished.extend(app.screen_reader.dialog(&view, question, width));
         let live = if view.cursor.is_some() { view.rows } else { Vec::new() };
         return Frame { finished, live, cursor: view.cursor, cover: None };
     }

@@ -257,6 +257,12 @@ impl DialogStack {
         }
     }
 
+    /// Returns the approval request that takes keys and its page.
+    pub(crate) fn question_id(&self) -> Option<QuestionId> {
+        let approval = self.approvals.front().filter(|_| self.overlay.is_none())?;
+        Some(QuestionId { request: approval.ask.id.clone(), page: approval.page() })
+    }
+
     fn approval_view(
         &self,
         width: usize,
@@ -268,6 +274,14 @@ impl DialogStack {
         let approval = self.approvals.front().filter(|_| !self.is_writing(now_ms))?;
         Some(approval.view(width, height, waiting, theme))
     }
+}
+
+/// Identifies a question to the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct QuestionId {
+    pub(crate) request: ApprovalId,
+    /// The page, if the request has several.
+    pub(crate) page: usize,
 }
 
 /// What follows an answer to a request from a server.

@@ -3,6 +3,7 @@
 use parallax_screen::layout::{NO_POINTER, POINTER};
 use parallax_screen::{Line, Span, wrap};
 
+use super::dialog_stack::QuestionId;
 use crate::dialog::DialogView;
 use crate::status_line::{StatusLineData, mode_name};
 use crate::tokens::{ASKS, SEARCH};
@@ -12,6 +13,8 @@ use crate::tokens::{ASKS, SEARCH};
 pub(crate) struct ScreenReader {
     /// The rows of the dialog.
     rows: Vec<String>,
+    /// The question that they belong to.
+    question: Option<QuestionId>,
     /// The completion list.
     completions: Vec<String>,
     /// The messages that wait.
@@ -30,11 +33,20 @@ pub(crate) struct ScreenReader {
 
 impl ScreenReader {
     /// Returns the rows of a dialog to announce: all when it opens, later only those that changed.
-    pub(crate) fn dialog(&mut self, view: &DialogView, width: usize) -> Vec<Line> {
+    /// A question may have rows in common with the one before it.
+    pub(crate) fn dialog(
+        &mut self,
+        view: &DialogView,
+        question: Option<QuestionId>,
+        width: usize,
+    ) -> Vec<Line> {
+        if self.question != question {
+            self.rows.clear();
+            self.question = question;
+        }
         // The row being typed in is the prompt.
         let typed = view.cursor.map(|(_, row)| row);
         let texts: Vec<String> = view.rows.iter().map(Line::text).collect();
-        let opened = !self.rows.iter().any(|row| texts.contains(row));
         let mut rows = Vec::new();
         for (index, text) in texts.iter().enumerate() {
             let is_rule = text.chars().all(|char| char == '─' || char == ' ');
@@ -46,7 +58,7 @@ impl ScreenReader {
             if text.strip_prefix(NO_POINTER).is_some_and(was_selected) {
                 continue;
             }
-            let text = describe_marker(text, opened && index == 0);
+            let text = describe_marker(text, index == 0);
             rows.extend(wrap(&Line::raw(text), width, &[Span::raw(NO_POINTER)]));
         }
         self.rows = texts;
@@ -56,6 +68,7 @@ impl ScreenReader {
     /// Records that no dialog is open.
     pub(crate) fn no_dialog(&mut self) {
         self.rows.clear();
+        self.question = None;
     }
 
     /// Announces what the footer shows, once the session is open.
@@ -159,6 +172,8 @@ fn describe_marker(text: &str, is_title: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use parallax_protocol::ids::ApprovalId;
+
     use super::*;
 
     #[test]
@@ -168,12 +183,31 @@ mod tests {
             rows: rows.iter().map(|row| Line::raw(*row)).collect(),
             cursor: None,
         };
-        assert_eq!(reader.dialog(&view(&["Title", "❯ a", "  b", "───"]), 80).len(), 3);
-        let rows = reader.dialog(&view(&["Title", "  a", "❯ b", "  c"]), 80);
+        assert_eq!(reader.dialog(&view(&["Title", "❯ a", "  b", "───"]), None, 80).len(), 3);
+        let rows = reader.dialog(&view(&["Title", "  a", "❯ b", "  c"]), None, 80);
         assert_eq!(rows.iter().map(Line::text).collect::<Vec<_>>(), ["selected: b", "  c"]);
         reader.no_dialog();
-        let rows = reader.dialog(&view(&["? Title", "? why"]), 80);
+        let rows = reader.dialog(&view(&["? Title", "? why"]), None, 80);
         assert_eq!(rows.iter().map(Line::text).collect::<Vec<_>>(), ["asks: Title", "? why"]);
+    }
+
+    #[test]
+    fn next_question_is_announced_in_full() {
+        let mut reader = ScreenReader::default();
+        let view = |rows: &[&'static str]| DialogView {
+            rows: rows.iter().map(|row| Line::raw(*row)).collect(),
+            cursor: None,
+        };
+        let mut read = |rows: &[&'static str], id: &str, page| {
+            let question = QuestionId { request: ApprovalId::new(id), page };
+            let rows = reader.dialog(&view(rows), Some(question), 80);
+            rows.iter().map(Line::text).collect::<Vec<_>>()
+        };
+        assert_eq!(read(&["? Allow?", "❯ 1. Yes"], "a", 0), ["asks: Allow?", "selected: 1. Yes"]);
+        // Only the number of requests changed.
+        assert_eq!(read(&["? Allow?  1 of 2", "❯ 1. Yes"], "a", 0), ["asks: Allow?  1 of 2"]);
+        assert_eq!(read(&["? Allow?", "❯ 1. Yes"], "b", 0), ["asks: Allow?", "selected: 1. Yes"]);
+        assert_eq!(read(&["? Allow?", "❯ 1. Yes"], "b", 1), ["asks: Allow?", "selected: 1. Yes"]);
     }
 
     #[test]

@@ -137,6 +137,11 @@ impl AnswerForm {
     }
 
     /// Whether letters are typed as text.
+    /// Returns the current page.
+    pub(super) fn page(&self) -> usize {
+        self.at
+    }
+
     pub(super) fn is_typing(&self) -> bool {
         self.pages.get(self.at).is_some_and(|page| page.row() == FormRow::Other)
     }

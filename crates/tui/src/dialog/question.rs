@@ -135,6 +135,11 @@ impl QuestionDialog {
         self.edited.as_ref().or_else(|| self.request.rules.get(self.rule))
     }
 
+    /// Returns the page of the form, if the request has one.
+    pub(crate) fn page(&self) -> usize {
+        self.form.as_ref().map_or(0, AnswerForm::page)
+    }
+
     /// Whether letters are typed as text.
     pub(crate) fn is_typing(&self) -> bool {
         self.typing.is_some() || self.form.as_ref().is_some_and(AnswerForm::is_typing)
