@@ -5,11 +5,15 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::capabilities::{Capabilities, TerminalKind};
+use crate::layout::truncate_text;
+use crate::sanitize::one_row;
 
 /// Maximum size in bytes of copied text: terminals drop longer sequences.
 const COPY_CAP: usize = 1 << 20;
-/// Maximum length of titles and notifications.
-const TEXT_CAP: usize = 1_000;
+/// Maximum width in columns of a window title and of the title of a notification.
+const TITLE_COLUMNS: usize = 200;
+/// Maximum width in columns of the text of a notification.
+const TEXT_COLUMNS: usize = 180;
 
 /// Progress as shown in the terminal's tab or task bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +42,7 @@ pub enum NotificationSequence {
 }
 
 pub(crate) fn title(text: &str) -> Vec<u8> {
-    format!("\x1b]0;{}\x07", sanitize(text)).into_bytes()
+    format!("\x1b]0;{}\x07", shown(text, TITLE_COLUMNS)).into_bytes()
 }
 
 pub(crate) fn progress(progress: TaskbarProgress) -> Vec<u8> {
@@ -71,7 +75,7 @@ pub(crate) fn notification(
         (NotificationSequence::Auto, _) => NotificationSequence::Osc777,
         (way, _) => way,
     };
-    let (title, text) = (sanitize(title), sanitize(text));
+    let (title, text) = (shown(title, TITLE_COLUMNS), shown(text, TEXT_COLUMNS));
     match way {
         NotificationSequence::Bell | NotificationSequence::Auto => vec![0x07],
         NotificationSequence::Osc9 => {
@@ -130,13 +134,9 @@ fn wrap_passthrough(sequence: &[u8], capabilities: &Capabilities) -> Vec<u8> {
     }
 }
 
-fn sanitize(text: &str) -> String {
-    let mut clean: String = text.chars().filter(|char| !char.is_control()).collect();
-    if clean.len() > TEXT_CAP {
-        let end = (0..=TEXT_CAP).rev().find(|offset| clean.is_char_boundary(*offset)).unwrap_or(0);
-        clean.truncate(end);
-    }
-    clean
+/// Returns text as one short row in which nothing is hidden, as it is shown in the window.
+fn shown(text: &str, columns: usize) -> String {
+    truncate_text(&one_row(text), columns)
 }
 
 #[cfg(test)]
@@ -149,7 +149,16 @@ mod tests {
 
     #[test]
     fn osc_text_cannot_end_its_sequence() {
-        assert_eq!(title("a\x07\x1b]b\u{9c}"), b"\x1b]0;a]b\x07");
+        assert_eq!(title("a\x07\x1b]b\u{9c}c"), b"\x1b]0;ac\x07");
+    }
+
+    #[test]
+    fn notification_text_is_short_and_shows_hidden_characters() {
+        let text = format!("touch a\u{202e}b\u{200b} \x1b[31mred {}", "x".repeat(500));
+        let sent = notification(NotificationSequence::Osc9, "", &text, &inside("xterm"));
+        let sent = String::from_utf8(sent).expect("text");
+        assert!(sent.starts_with("\x1b]9;touch a<U+202E>b<U+200B> red xxx"), "{sent:?}");
+        assert!(sent.ends_with("x…\x07") && sent.chars().count() < 190, "{sent:?}");
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::components::dialog_stack::DialogPurpose;
 use crate::components::prompt_queue::TurnOutcome;
 use crate::dialog::QuestionDialog;
 use crate::layout::truncate_text;
+use crate::sanitize;
 use crate::status_line::Quota;
 use crate::transcript::LocalItem;
 
@@ -214,7 +215,7 @@ impl App {
     pub(super) fn notifier(&self) -> String {
         match self.status_data.workspace.as_str() {
             "" => "Parallax".to_owned(),
-            workspace => format!("Parallax ({})", crate::sanitize::one_row(workspace)),
+            workspace => format!("Parallax ({})", sanitize::one_row(workspace)),
         }
     }
 
@@ -274,7 +275,7 @@ impl App {
         self.return_prompts(&back);
         if !is_cancelled {
             let prompt =
-                self.session.typed_prompts().last().map(|prompt| crate::sanitize::one_row(prompt));
+                self.session.typed_prompts().last().map(|prompt| sanitize::one_row(prompt));
             let prompt =
                 prompt.map(|prompt| format!(": {}", truncate_text(&prompt, PROMPT_COLUMNS)));
             self.notify(&format!("Done{}", prompt.unwrap_or_default()));
@@ -342,7 +343,8 @@ impl App {
 
     /// Opens an approval request.
     pub(crate) fn push_approval(&mut self, request: Box<ApprovalRequest>) {
-        let title = request.title.clone();
+        // Like the request, the notification hides nothing of what it is about.
+        let title = sanitize::one_row_of_lines(&request.title).into_owned();
         let in_editor = editor::open(self, &request);
         let mut question = QuestionDialog::new(request);
         question.plain = self.settings.screen_reader;

@@ -5,6 +5,7 @@ use parallax_protocol::ids::ItemId;
 use parallax_protocol::routing::{Fallback, Route};
 use parallax_protocol::tool::ToolKind;
 
+use crate::sanitize;
 use crate::status::{AgentActivity, time};
 use crate::transcript::title_in_words;
 
@@ -102,7 +103,7 @@ impl TurnView {
         if let (Some(working), Some(subject)) = (&mut self.working, subject)
             && working.thought != subject
         {
-            working.thought = crate::sanitize::one_row(subject).into_owned();
+            working.thought = sanitize::one_row(subject).into_owned();
         }
     }
 
@@ -255,7 +256,7 @@ impl TurnView {
 fn subject(thought: &str) -> Option<String> {
     let bold = thought.split("**").nth(1).map(str::trim).filter(|text| !text.is_empty());
     let line = thought.lines().map(str::trim).find(|line| !line.is_empty());
-    bold.or(line).map(|text| text.chars().filter(|char| !char.is_control()).take(200).collect())
+    bold.or(line).map(|text| sanitize::one_row(text).chars().take(200).collect())
 }
 
 #[cfg(test)]
@@ -287,5 +288,6 @@ mod tests {
         assert_eq!(subject("\n**Plan**\nmore").as_deref(), Some("Plan"));
         assert_eq!(subject("\n first \nmore").as_deref(), Some("first"));
         assert_eq!(subject(" \n"), None);
+        assert_eq!(subject("\u{1b}[31ma\u{202e}b").as_deref(), Some("a<U+202E>b"));
     }
 }
