@@ -120,6 +120,23 @@ fn rows_above_a_list_are_paged() {
 }
 
 #[test]
+fn answers_of_a_question_stay_in_view_below_long_text() {
+    let detail = "/home/user/projects/orchard and everything in it";
+    let items = ["Trust it", "Trust the parent folder", "Do not trust it"]
+        .map(|label| ListItem::new(label, label, detail));
+    let warnings = vec![Line::raw("It would run programs: two hooks and one MCP server.")];
+    let intro = (1..=9).map(|number| Line::raw(format!("  entry {number}"))).collect();
+    let list = ListDialog::new("Trust?", items.to_vec()).warnings(warnings).intro(intro);
+    for height in [8, 10, 13, 15] {
+        let rows: Vec<String> =
+            list.view(48, height, &Theme::default()).rows.iter().filter_map(text).collect();
+        assert!(rows.len() <= height, "{rows:?}");
+        assert!(height < 10 || rows.iter().any(|row| row.contains("entry 1")), "{rows:?}");
+        assert!(rows.iter().any(|row| row.contains("3. Do not trust it")), "{height}: {rows:#?}");
+    }
+}
+
+#[test]
 fn warnings_are_in_view_and_entries_continue_under_their_text() {
     let intro =
         (1..=20).map(|number| Line::raw(format!("  entry {number} that is long"))).collect();

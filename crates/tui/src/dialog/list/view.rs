@@ -15,6 +15,8 @@ use crate::tokens::{NO_POINTER, selectable, selectable_rows};
 const NARROW: usize = 32;
 /// Maximum number of visible items.
 pub(super) const MAX_SHOWN: usize = 10;
+/// Number of answers of a question that stay in view while its text scrolls.
+const LEAST_ANSWERS: usize = 4;
 /// Number of rows reserved for the full text of a truncated item.
 const MAX_CUT_ROWS: usize = 3;
 /// Height in rows from which the items may take half of the window.
@@ -28,8 +30,8 @@ impl ListDialog {
         let hang = [Span::raw("  ")];
         let warnings: Vec<Line> =
             self.warnings.iter().flat_map(|line| wrap(line, width, &hang)).collect();
-        // A choice and the hint stay in view.
-        let room = height.saturating_sub(rows.len() + 2);
+        // The answers of a question, or a choice, and the hint stay in view.
+        let room = height.saturating_sub(rows.len() + self.least_shown() + 1);
         rows.extend(first_rows(warnings, room, width));
         let intro = rows.len();
         rows.extend(self.intro_rows(width, height.saturating_sub(rows.len()), theme));
@@ -119,7 +121,13 @@ impl ListDialog {
         let footer = self.footer_row_count();
         let room = height.saturating_sub(rows.len() + footer);
         let room = if cut > 0 { (room + 1).saturating_sub(cut) } else { room };
-        let visible_rows = limit.min(room).max(1);
+        let spare = height.saturating_sub(rows.len() + 1);
+        let has_whole_labels = self.matching.iter().all(|index| {
+            let label = text_width(&self.items[*index].label);
+            label + text_width("  1. ") <= width && label <= label_width
+        });
+        let least = if has_whole_labels { self.least_shown().min(spare) } else { 1 };
+        let visible_rows = limit.min(room).max(least).max(1);
         let first = self.first_visible(visible_rows);
         let mut cut_short = None;
         for (offset, index) in self.matching.iter().enumerate().skip(first).take(visible_rows) {
@@ -143,6 +151,12 @@ impl ListDialog {
         (visible_rows, cut_short)
     }
 
+    /// Returns how many items stay in view although other rows need the space: the answers of a
+    /// question, but only one item of a list for browsing.
+    fn least_shown(&self) -> usize {
+        if self.search.is_some() { 1 } else { self.matching.len().clamp(1, LEAST_ANSWERS) }
+    }
+
     /// Returns what is shown beside the label: while a search covers all tabs, also which one.
     pub(super) fn detail(&self, item: &ListItem) -> String {
         match self.tabs.get(item.tab).filter(|_| !self.shows_tab() && !self.is_described()) {
@@ -160,17 +174,18 @@ impl ListDialog {
         let search = usize::from(self.search.is_some());
         let room =
             |items: usize| height.saturating_sub(self.matching.len().clamp(1, items) + search + 1);
+        let most = if self.search.is_some() { 3 } else { LEAST_ANSWERS };
         // The choices may need two rows each.
-        let items = self.matching.len().clamp(1, 3);
-        if !explanation.is_empty() && explanation.len() + rows.len() + items < room(3) {
+        let items = self.matching.len().clamp(1, most);
+        if !explanation.is_empty() && explanation.len() + rows.len() + items < room(most) {
             rows.splice(0..0, explanation);
         }
-        if rows.is_empty() || rows.len() < room(3) {
+        if rows.is_empty() || rows.len() < room(most) {
             self.intro_page.set((0, 0));
             return rows;
         }
-        // If space is scarce, one visible item is enough.
-        let room = if room(3) > 3 { room(3) - 1 } else { room(1).max(1) };
+        // If space is scarce, one visible item of a list for browsing is enough.
+        let room = if room(most) > 3 { room(most) - 1 } else { room(self.least_shown()).max(1) };
         let page = room.saturating_sub(1).max(1);
         let last = rows.len().saturating_sub(page);
         self.intro_page.set((page, last));

@@ -11,6 +11,8 @@ use crate::layout::{pad_row, truncate_text, truncate_with_mark};
 use crate::theme::Theme;
 use crate::tokens::LOW;
 
+/// Rows that the body keeps, if there are twice as many, although some answers are out of view.
+const LEAST_BODY: usize = 3;
 /// Minimum columns to show the names of keys.
 const NAMES_KEYS: usize = 50;
 /// Minimum columns for the whole question and the beginning of the name of the file.
@@ -45,10 +47,11 @@ impl QuestionDialog {
         let rest = height.saturating_sub(1 + usize::from(hint.is_some()));
         let answers = self.choices.len();
         let chosen = self.chosen_rows(width, theme).len();
-        // The body gets half of it, but the selected answer is shown in full.
+        // The body, which scrolls, gets the rows that the answers leave and at least some; the
+        // selected answer is shown in full.
         let limit = rest.saturating_sub(usize::from(length > 0)).max(1);
-        let half = length.min(rest.div_ceil(2));
-        let room = rest.saturating_sub(half).max(chosen).clamp(1, limit);
+        let least = length.min(rest.div_ceil(2)).min(LEAST_BODY);
+        let room = rest.saturating_sub(least).max(chosen).clamp(1, limit);
         let foot = self.compact_answers(width, room.min(answers - 1 + chosen), theme);
         let visible_rows = rest.saturating_sub(foot.len()).min(length);
         let (shown, position_text) = match self.excerpt(&body, visible_rows, theme) {

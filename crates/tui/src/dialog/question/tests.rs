@@ -633,6 +633,36 @@ fn answers_are_short_instead_of_truncated_in_a_low_window() {
 }
 
 #[test]
+fn all_answers_are_in_view_in_a_window_of_fifteen_rows() {
+    let mut question = ask();
+    question.question = Question::Mcp;
+    question.kind = ToolKind::Other;
+    let mut arguments = parallax_protocol::Object::new();
+    arguments.insert("body".to_owned(), "line\n".repeat(12).into());
+    question.preview = Some(Preview::Mcp {
+        server: "tracker".to_owned(),
+        tool: "create_issue".to_owned(),
+        description: "Creates an issue.".to_owned(),
+        arguments,
+    });
+    question.outcomes = vec![
+        ApprovalResponse::ProceedOnce,
+        ApprovalResponse::ProceedAlwaysTool,
+        ApprovalResponse::ProceedAlwaysServer,
+        ApprovalResponse::ProceedAlwaysAndSave,
+        ApprovalResponse::Cancel,
+    ];
+    let dialog = QuestionDialog::new(question);
+    for height in [11, 13, 15] {
+        let rows = dialog.view(49, height, 1, &Theme::default()).rows;
+        let rows: Vec<String> = rows.iter().map(|row| row.text().trim_end().to_owned()).collect();
+        assert!(rows.iter().any(|row| row == "  6. No (esc)"), "{height}: {rows:#?}");
+        let arguments = rows.iter().filter(|row| row.trim() == "line").count();
+        assert!(arguments > 0, "{height}: {rows:#?}");
+    }
+}
+
+#[test]
 fn words_name_every_destructive_command() {
     let both = ["rm -rf src".to_owned(), "git push --force".to_owned()];
     for (reason, destructive, expected) in [
