@@ -39,6 +39,12 @@ impl Attributes {
     pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
+
+    /// Returns the set without `other`.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
 }
 
 /// Attributes that are visible on a space.

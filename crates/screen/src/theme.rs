@@ -7,7 +7,7 @@ mod css;
 mod custom;
 mod palette;
 
-use crate::{Color, ColorDepth, Style};
+use crate::{Attributes, Color, ColorDepth, Style};
 
 pub use color::{is_light, mix, parse_color};
 pub use custom::ThemeError;
@@ -173,15 +173,34 @@ impl Theme {
         self
     }
 
+    /// Whether code has syntax colors.
+    pub fn colors_code(&self) -> bool {
+        self.keyword.fg.is_some()
+    }
+
     /// Returns the style of the sign before an added or removed line: colored if only the line's
     /// background is.
     pub fn diff_sign(&self, row: Style) -> Style {
         match row {
             _ if row.bg.is_none() => row,
-            _ if row == self.added => row.patch(Style { bg: None, ..self.success }),
-            _ if row == self.removed => row.patch(Style { bg: None, ..self.error }),
+            _ if row == self.added => self.on_tint(Style { bg: None, ..self.success }, row),
+            _ if row == self.removed => self.on_tint(Style { bg: None, ..self.error }, row),
             _ => row,
         }
+    }
+
+    /// Returns a style of text on a tinted line of a diff. Its color is corrected until it is
+    /// legible there: the terminal's own colors were chosen for its background and not for tints.
+    pub fn on_tint(&self, style: Style, row: Style) -> Style {
+        let Some(tint) = row.bg else { return row.patch(style) };
+        let is_faint = style.attributes.contains(Attributes::DIM);
+        let color = match style.fg {
+            None if is_faint => Some(palette::FAINT),
+            None => row.fg,
+            color => color,
+        };
+        let fg = color.map(|color| color::ensure_contrast(color, &[tint]));
+        Style { fg, bg: Some(tint), attributes: style.attributes.without(Attributes::DIM) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Parses, mixes, and compares colors.
 
-use crate::Color;
+use crate::sgr::reduce;
+use crate::{Color, ColorDepth};
 
 use super::css;
 
@@ -126,11 +127,14 @@ pub(super) fn contrast(first: Color, second: Color) -> f32 {
     (first.max(second) + 0.05) / (first.min(second) + 0.05)
 }
 
-/// Makes the color lighter or darker until it is legible on all backgrounds.
+/// Makes the color lighter or darker until it is legible on all backgrounds. On a background of the
+/// 256-color palette, the result is also one of its colors.
 pub(super) fn ensure_contrast(color: Color, behind: &[Color]) -> Color {
     let is_dark = behind.first().is_none_or(|behind| !is_light(parts(*behind)));
     let end = if is_dark { Color::Rgb(255, 255, 255) } else { Color::Rgb(0, 0, 0) };
-    let shades = (0_u8..=20).map(|step| mix(color, end, f32::from(step) / 20.0));
+    let has_palette = matches!(behind.first(), Some(Color::Indexed(_)));
+    let depth = if has_palette { ColorDepth::Ansi256 } else { ColorDepth::True };
+    let shades = (0_u8..=20).map(|step| reduce(mix(color, end, f32::from(step) / 20.0), depth));
     let reads = |shade: &Color| behind.iter().all(|behind| contrast(*shade, *behind) >= CONTRAST);
     let mut shades = shades.skip_while(|shade| !reads(shade));
     shades.next().unwrap_or(end)

@@ -21,6 +21,12 @@ const LIGHT_ROW: f32 = 0.16;
 const ADDED: Color = Color::Rgb(46, 160, 67);
 const REMOVED: Color = Color::Rgb(222, 62, 56);
 
+/// The usual colors of text on dark and on light backgrounds.
+const LIGHT_TEXT: Color = Color::Rgb(222, 222, 222);
+const DARK_TEXT: Color = Color::Rgb(38, 38, 38);
+/// The color of faint text, before it is made legible.
+pub(super) const FAINT: Color = Color::Rgb(128, 128, 128);
+
 /// The colors of a theme. `None` is the terminal's default.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Palette {
@@ -127,8 +133,7 @@ pub(super) fn tint_diffs(theme: &mut Theme, background: (u8, u8, u8)) {
     let tint = |row: &mut Style, word: &mut Style, color: Color| {
         if row.bg.is_none() {
             let behind = mix(background, color, share);
-            *row = text.on(behind);
-            *word = text.on(mix(behind, color, WORD)).bold();
+            (*row, *word) = tinted(text, behind, mix(behind, color, WORD));
         }
     };
     tint(&mut theme.added, &mut theme.added_word, ADDED);
@@ -145,23 +150,30 @@ pub(super) fn apply_256_color_shades(theme: &mut Theme, is_light: bool) {
     theme.focus_band.get_or_insert(band);
     let text = theme.text;
     if theme.added.bg.is_none() {
-        (theme.added, theme.added_word) = (text.on(added), text.on(added_word).bold());
+        (theme.added, theme.added_word) = tinted(text, added, added_word);
     }
     if theme.removed.bg.is_none() {
-        (theme.removed, theme.removed_word) = (text.on(removed), text.on(removed_word).bold());
+        (theme.removed, theme.removed_word) = tinted(text, removed, removed_word);
     }
+}
+
+/// Returns the styles of a line of a diff and of its changed words. The terminal's own text color
+/// is not known, so text on tints has a color of its own.
+fn tinted(text: Style, row: Color, word: Color) -> (Style, Style) {
+    let usual = if is_light(parts(row)) { DARK_TEXT } else { LIGHT_TEXT };
+    let fg = Some(ensure_contrast(text.fg.unwrap_or(usual), &[row, word]));
+    let text = Style { fg, ..text };
+    (text.on(row), text.on(word).bold())
 }
 
 /// Replaces the tints of diff lines by those of the 256-color palette. The nearest ones of a mixed
 /// tint are grays, the same for added and removed lines.
 pub(super) fn tint_by_index(theme: &mut Theme) {
     let (light, text) = (theme.light, theme.text);
+    // A theme's text is chosen for its own tints.
     let tint = |style: Style| {
         let [row, word] = indexed_tints(style.fg, light).map(Color::Indexed);
-        // A theme's text is chosen for its own tints.
-        let fg = text.fg.map(|color| ensure_contrast(color, &[row, word]));
-        let text = Style { fg, ..text };
-        (text.on(row), text.on(word).bold())
+        tinted(text, row, word)
     };
     (theme.added, theme.added_word) = tint(theme.success);
     (theme.removed, theme.removed_word) = tint(theme.error);

@@ -69,6 +69,37 @@ fn text_has_enough_contrast_on_every_background() {
 }
 
 #[test]
+fn text_of_every_theme_is_legible_on_tinted_lines() {
+    for name in Theme::names() {
+        for background in [(0, 0, 0), (30, 30, 46), (0, 43, 54), (255, 255, 255), (253, 246, 227)] {
+            for depth in [ColorDepth::Ansi256, ColorDepth::True] {
+                let theme = Theme::by_name(name).expect("a theme");
+                let theme = theme.adapt_to_terminal(background, depth).reduce_to(depth);
+                for (row, word) in
+                    [(theme.added, theme.added_word), (theme.removed, theme.removed_word)]
+                {
+                    if row.bg.is_none() {
+                        continue;
+                    }
+                    let styles = text_styles(&theme).into_iter().filter(|(_, it)| it.bg.is_none());
+                    let on_row = styles
+                        .chain([("border", theme.border), ("row", row)])
+                        .map(|(what, it)| (what, theme.on_tint(Style { bg: None, ..it }, row)));
+                    for (what, style) in on_row.chain([("word", word)]) {
+                        assert!(!style.attributes.contains(Attributes::DIM), "{name}: {what}");
+                        let [text, behind] = [style.fg, style.bg]
+                            .map(|color| crate::sgr::reduce(color.expect("a color"), depth));
+                        let ratio = color::contrast(text, behind);
+                        let about = format!("{name} {background:?} {depth:?}: {what}");
+                        assert!(ratio >= color::CONTRAST, "{about}: {ratio:.1}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn tints_leave_the_terminals_own_text_readable() {
     let (black, white) = (Color::Rgb(0, 0, 0), Color::Rgb(255, 255, 255));
     for (background, text) in [
