@@ -89,6 +89,11 @@ impl Highlighter {
         matches!(self.state, HighlightState::Waiting)
     }
 
+    /// Whether the grammars are loaded and one of them is for the language.
+    pub fn has_grammar(&self) -> bool {
+        load::if_loaded().is_some_and(|syntaxes| syntaxes.find(&self.language, "").is_some())
+    }
+
     /// Returns the pieces of the next line, which is given without its line break.
     pub fn line(&mut self, text: &str) -> Pieces {
         self.begin(text);

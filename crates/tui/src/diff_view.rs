@@ -69,8 +69,7 @@ fn highlighter(path: &Path) -> Highlighter {
     Highlighter::new(&name.to_string_lossy())
 }
 
-/// Syntax highlighting for both sides of a change. Only for tinted rows: without a tint, the text
-/// color shows what was added and removed.
+/// Syntax highlighting for both sides of a change.
 struct ChangeHighlighting {
     old: Highlighter,
     new: Highlighter,
@@ -116,7 +115,7 @@ fn new_file(changes: &[DiffRow<'_>], path: &Path, page: &mut RowCollector<'_>) {
         let options = crate::markdown::RenderOptions::new(page.options.theme, page.options.width);
         let mut spans = crate::markdown::code_spans(&text, &pieces, &options);
         for span in &mut spans {
-            span.style.bg = span.style.bg.or(style.bg);
+            span.style = on_row(span.style, style, page.options.theme);
         }
         page.push_line(*new, sign, spans, style);
     }
@@ -124,7 +123,9 @@ fn new_file(changes: &[DiffRow<'_>], path: &Path, page: &mut RowCollector<'_>) {
 
 fn render_changes(changes: &[DiffRow<'_>], path: &Path, page: &mut RowCollector<'_>) {
     let theme = page.options.theme;
-    let mut code = theme.added.bg.is_some().then(|| ChangeHighlighting::new(path));
+    // Without a grammar, the whole text shows what was added and removed.
+    let is_highlighted = theme.colors_code() && highlighter(path).has_grammar();
+    let mut code = is_highlighted.then(|| ChangeHighlighting::new(path));
     let mut pieces = |row: &DiffRow<'_>| match &mut code {
         Some(code) => code.next_row_spans(row),
         None => Pieces::new(),
@@ -165,6 +166,15 @@ fn render_changes(changes: &[DiffRow<'_>], path: &Path, page: &mut RowCollector<
             }
         }
         at = end;
+    }
+}
+
+/// Returns the style of text in a row. Without a tint, the text has its own color.
+fn on_row(text: Style, row: Style, theme: &Theme) -> Style {
+    let text = Style { bg: None, ..text };
+    match row.bg {
+        Some(_) => theme.on_tint(text, row),
+        None => Style { attributes: text.attributes.union(row.attributes), ..text },
     }
 }
 
@@ -254,8 +264,12 @@ impl<'l> RowCollector<'l> {
         for (end, marked, role) in style_runs(text.len(), marks, pieces) {
             let piece = sanitize::line_in_full(text.get(start..end).unwrap_or(""));
             let piece = sanitize::expand_tabs(&piece, &mut column).into_owned();
-            let code = role.map(|role| Style { bg: None, ..role.style(self.options.theme) });
-            let own = style.patch(code.unwrap_or_default());
+            let own = match role {
+                // Red and green would contradict a line without a tint.
+                Some(Role::Plain | Role::Text) if style.bg.is_none() && style.fg.is_some() => style,
+                Some(role) => on_row(role.style(self.options.theme), style, self.options.theme),
+                None => style,
+            };
             spans.push(Span::styled(piece, if marked { own.patch(word) } else { own }));
             start = end;
         }
@@ -281,7 +295,7 @@ impl<'l> RowCollector<'l> {
                 0 => (gutter.clone(), sign.to_owned()),
                 _ => (blank.clone(), " ".repeat(sign.len())),
             };
-            let number_style = theme.secondary.patch(Style { fg: None, ..style });
+            let number_style = on_row(theme.secondary, style, theme);
             let mut row = vec![
                 Span::styled(number, number_style),
                 Span::styled(sign, theme.diff_sign(style)),

@@ -28,6 +28,34 @@ fn changed_words_are_marked() {
 }
 
 #[test]
+fn code_of_a_diff_has_syntax_colors_with_and_without_tints() {
+    crate::highlight::wait_until_loaded();
+    let change = diff("@@ -1,2 +1,2 @@\n fn a() {\n-    let x = 1;\n+    let y = 1;\n", false);
+    let plain = Theme::default();
+    let tinted = plain.clone().adapt_to_terminal((0, 0, 0), parallax_screen::ColorDepth::Ansi256);
+    for theme in [&plain, &tinted] {
+        let rows = rows(&change, &DiffOptions::new(theme, 40));
+        let style = |row: usize, word: &str| {
+            let spans = &rows[row].spans;
+            spans.iter().find(|span| span.text.trim() == word).map(|span| span.style)
+        };
+        assert_eq!(style(0, "fn"), Some(theme.keyword));
+        for (row, tint) in [(1, theme.removed), (2, theme.added)] {
+            assert_eq!(style(row, "let"), Some(on_row(theme.keyword, tint, theme)));
+            // The sign always shows what was added and removed.
+            let sign = if row == 1 { "-" } else { "+" };
+            assert_eq!(style(row, sign), Some(theme.diff_sign(tint)));
+        }
+    }
+    // Without a grammar, the text shows it, too.
+    let unknown = FileDiff { file_path: "/w/notes.xyz".into(), ..change };
+    let rows = rows(&unknown, &DiffOptions::new(&plain, 40));
+    assert!(
+        rows[2].spans.iter().any(|span| span.text.contains("let") && span.style == plain.added)
+    );
+}
+
+#[test]
 fn long_diff_is_truncated_and_counted() {
     let lines: String = (0..50).map(|number| format!("+line {number}\n")).collect();
     let change = diff(&format!("@@ -0,0 +1,50 @@\n{lines}"), true);
