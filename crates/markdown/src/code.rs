@@ -58,13 +58,13 @@ pub fn code_spans(text: &str, pieces: &Pieces, options: &RenderOptions<'_>) -> V
 }
 
 /// The code blocks of a growing text that is rendered repeatedly.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct CodeBlockCache {
     blocks: Vec<CachedCodeBlock>,
     next: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct CachedCodeBlock {
     language: String,
     /// All lines as they were last rendered.
