@@ -100,6 +100,8 @@ pub struct Transcript {
     pub(crate) hides_pending_approval: bool,
     grammar_wait: GrammarWait,
     retry: Option<descriptions::RetryWait>,
+    /// Whether the next prompt is a hook's and not the user's.
+    is_continued_by_hook: bool,
     /// The subject of the model's current thought.
     subject: Option<String>,
     memory: RowCache,
@@ -109,7 +111,7 @@ pub struct Transcript {
     typed_forms: Vec<(String, Arc<str>)>,
 }
 
-/// Whether changes are held back until the grammars are loaded.
+/// Whether changes and answers with code are held back until the grammars are loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum GrammarWait {
     #[default]
@@ -135,7 +137,7 @@ impl Transcript {
         self.items.is_empty()
     }
 
-    /// Sets whether changes are held back from the scrollback until the grammars are loaded. Rows in
+    /// Sets whether changes and answers with code are held back from the scrollback until the grammars are loaded. Rows in
     /// the scrollback stay as they are, without syntax colors if they are too early.
     pub(crate) fn wait_for_grammars(&mut self, waits: bool) {
         self.grammar_wait = match self.grammar_wait {
@@ -145,7 +147,7 @@ impl Transcript {
         };
     }
 
-    /// Returns changes without syntax colors from now on, because the session ends.
+    /// Returns code without syntax colors from now on, because the session ends.
     pub(crate) fn stop_waiting_for_grammars(&mut self) {
         self.grammar_wait = GrammarWait::Ended;
     }

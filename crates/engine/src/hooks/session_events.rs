@@ -174,10 +174,14 @@ impl HookRunner {
             }
             (None, None) => Ok(None),
             (None, Some(why)) => {
-                let text = format!("Agent execution blocked: {}", after.with_hook_names(why));
-                let kind = format!("AfterAgent {}", after.deciding_hooks.join(", "));
-                self.notices.show_kind(Level::Warning, &kind, text);
-                continuations.add(&after.deciding_hooks, why).map(Some)
+                let next = continuations.add(&after.deciding_hooks, why);
+                if next.is_ok() {
+                    let who = hook_names(&after.deciding_hooks);
+                    let text = format!("Continued by {who}: {why}");
+                    let kind = format!("AfterAgent {}", after.deciding_hooks.join(", "));
+                    self.notices.show_kind(Level::Warning, &kind, text);
+                }
+                next.map(Some)
             }
         };
         AfterAgent { clears_context, next }
@@ -200,6 +204,15 @@ pub(crate) struct AfterAgent {
     pub(crate) next: Result<Option<Prompt>, EndReason>,
 }
 
+/// Names hooks in a sentence.
+fn hook_names(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match names.is_empty() {
+        true => "hooks".to_owned(),
+        false => format!("the hook {}", names.join(", ")),
+    }
+}
+
 /// The continuations of a turn that hooks requested.
 #[derive(Default)]
 pub(crate) struct Continuations {
@@ -213,11 +226,7 @@ impl Continuations {
             self.count += 1;
             return Ok(Prompt { text: reason.to_owned(), ..Prompt::default() });
         }
-        let names: Vec<String> = deciders.iter().map(|name| format!("`{name}`")).collect();
-        let who = match names.is_empty() {
-            true => "hooks".to_owned(),
-            false => format!("the hook {}", names.join(", ")),
-        };
+        let who = hook_names(deciders);
         Err(EndReason::Failed(Failure {
             kind: FailureKind::Continuations,
             message: format!(

@@ -13,6 +13,9 @@ use super::output::CommandOutput;
 use super::tool::{CallBody, Tool};
 use super::{Transcript, descriptions};
 
+/// The beginning of the kind of notices about hooks that continue the agent.
+const CONTINUED_BY_HOOK: &str = "AfterAgent ";
+
 impl Transcript {
     /// Applies an engine event.
     pub fn apply(&mut self, event: &Event) {
@@ -78,7 +81,7 @@ impl Transcript {
                 self.items.push(Item::notice(Level::Warning, text));
             }
             EventBody::TurnEnded(end) => {
-                self.in_turn = false;
+                (self.in_turn, self.is_continued_by_hook) = (false, false);
                 self.close_open();
                 if let Some((level, text)) = descriptions::describe_turn_end(&end.reason) {
                     self.items.push(Item::notice(level, text));
@@ -117,6 +120,8 @@ impl Transcript {
     fn start(&mut self, id: &ItemId, start: &ItemStart) {
         self.retry = None;
         let item = match start {
+            // The notice about the hook shows the text.
+            ItemStart::User { .. } if std::mem::take(&mut self.is_continued_by_hook) => return,
             ItemStart::User { text } => {
                 let typed_text = self.take_typed(text);
                 self.items.push(Item::User { text: text.as_str().into(), typed_text });
@@ -176,8 +181,13 @@ impl Transcript {
     }
 
     fn done(&mut self, id: &ItemId, done: &ItemDone) {
-        if let ItemDone::Notice { level, text, .. } = done {
-            self.items.push(Item::notice(*level, text.as_str()));
+        if let ItemDone::Notice { level, text, kind } = done {
+            let kind = kind.as_deref().unwrap_or_default();
+            self.is_continued_by_hook |= kind.starts_with(CONTINUED_BY_HOOK);
+            self.items.push(match kind.starts_with(CONTINUED_BY_HOOK) {
+                true => Item::from(LocalItem::Continued(text.clone())),
+                false => Item::notice(*level, text.as_str()),
+            });
             return;
         }
         // An item without a start event is complete in itself.

@@ -53,6 +53,8 @@ pub enum LocalItem {
         /// The name of the new model.
         model: String,
     },
+    /// A hook sent the agent back to work.
+    Continued(String),
     /// Files that were read for a prompt.
     Read(Vec<String>),
     /// The sources of an answer.
@@ -220,6 +222,9 @@ impl From<LocalItem> for Item {
                 label: "Compressed:",
                 text: format!("Chat history compressed from {before} to {after} tokens").into(),
             },
+            LocalItem::Continued(text) => {
+                Self::Remark { marker: crate::tokens::RETRY, label: "Hook:", text: text.into() }
+            }
             LocalItem::ModelChanged { model } => Self::Remark {
                 marker: "⇄",
                 label: "Model changed:",
