@@ -296,6 +296,55 @@ fn change_waits_for_the_grammars_before_its_rows_are_final() {
 }
 
 #[test]
+fn answer_with_code_waits_for_the_grammars_before_its_rows_are_final() {
+    let mut view = TestTranscript::default();
+    view.transcript.wait_for_grammars(true);
+    view.start("t", ItemStart::Text).delta("t", "See:\n\n```rust\nfn main() {}\n");
+    assert_eq!(view.take(), Vec::<String>::new());
+    assert!(view.live_rows(0).join("\n").contains("fn main() {}"));
+    crate::highlight::wait_until_loaded();
+    view.transcript.wait_for_grammars(false);
+    let rows = view.transcript.take_finished(60, &view.theme);
+    let keyword = rows.iter().flat_map(|row| &row.spans).find(|span| span.text == "fn");
+    assert_eq!(keyword.map(|span| span.style), Some(view.theme.keyword), "{rows:?}");
+}
+
+#[test]
+fn hook_that_continues_the_agent_is_not_shown_as_a_prompt() {
+    let mut view = TestTranscript::default();
+    view.done(
+        "n",
+        ItemDone::Notice {
+            level: Level::Warning,
+            text: "Continued by the hook `tests`: 2 tests fail".into(),
+            kind: Some("AfterAgent tests".into()),
+        },
+    );
+    view.start("u", ItemStart::User { text: "2 tests fail".into() });
+    assert_eq!(view.take(), ["↻ Continued by the hook `tests`: 2 tests fail"]);
+    view.start("v", ItemStart::User { text: "thanks".into() });
+    assert_eq!(view.take(), ["", "> thanks"]);
+}
+
+#[test]
+fn result_of_a_call_gets_half_of_the_row_and_all_of_it_when_expanded() {
+    let mut view = TestTranscript::default();
+    let title = r#"create_issue (tracker MCP Server) {"title":"Retry loop of the scheduler"}"#;
+    let mut issue = tool("m", "mcp_tracker_create_issue", ToolKind::Other, title);
+    issue.display = Some(Display::Text { text: "created issue 17, assigned to the team".into() });
+    view.call("m", "mcp_tracker_create_issue", json!({})).end(issue);
+    let rows = view.take();
+    assert_eq!(rows, ["✓ create_issue  tracker · title: Ret…  → created issue 17, …"]);
+    let (_, rows) = view.transcript.truncated_before(1, 60, &view.theme).expect("rows");
+    let text = rows_as_text(&rows).join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(
+        text,
+        "✓ create_issue tracker · title: Retry loop of the scheduler → created issue 17, assigned \
+         to the team"
+    );
+}
+
+#[test]
 fn change_shows_its_diff_and_todos_their_symbols() {
     let mut view = TestTranscript::default();
     let mut edit = tool("e", "replace", ToolKind::Edit, "Edit a.rs");

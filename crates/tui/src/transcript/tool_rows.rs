@@ -20,7 +20,7 @@ const RESULT_ROWS: usize = 15;
 const DIFF_ROWS: usize = 40;
 /// Maximum number of rows of an error message.
 const ERROR_ROWS: usize = 8;
-/// Number of columns reserved for a short note.
+/// Minimum number of columns reserved for a note.
 const SHORT_NOTE: usize = 10;
 
 /// Returns the rows of a call and their shape.
@@ -79,7 +79,7 @@ pub(super) fn shape(tool: &Tool, options: ViewOptions) -> ItemSpacing {
     if body || failed || command { ItemSpacing::Block } else { ItemSpacing::Compact }
 }
 
-/// Returns the marker, name, title, and note: in one row, except for commands.
+/// Returns the marker, name, title, and note: in one row, except for commands and unless expanded.
 fn head(
     tool: &Tool,
     marker: Span,
@@ -113,10 +113,23 @@ fn head(
         let context = command_rows::CommandRowContext { before: line, notes: [about, note] };
         return command_rows::rows(command, strike(theme.text), context, columns, renderer);
     }
-    // The title comes first; the note gets the rest of the row, but a short one (the seconds) has
-    // reserved columns.
     let note = sanitize::one_row(note);
-    let reserved = if note.is_empty() { 0 } else { text_width(&note).min(SHORT_NOTE) + 2 };
+    if renderer.options.expanded {
+        for (text, style) in [(&*title, strike(theme.secondary)), (&*note, theme.secondary)] {
+            if !text.is_empty() {
+                line.push(Span::raw("  "));
+                line.push(Span::styled(text.to_owned(), style));
+            }
+        }
+        return wrap(&line, columns, &[Span::raw("    ")]);
+    }
+    // The title comes first; the note gets the rest of the row, but at least half of it, if it
+    // needs that much.
+    let half = columns.saturating_sub(line.width()) / 2;
+    let reserved = match text_width(&note) {
+        0 => 0,
+        width => width.min(half.saturating_sub(2).max(SHORT_NOTE)) + 2,
+    };
     for (text, reserved, style) in
         [(title.as_str(), reserved, strike(theme.secondary)), (&*note, 0, theme.secondary)]
     {
@@ -201,7 +214,7 @@ fn done_rows(tool: &Tool, done: &FinishedCall, renderer: &ItemRenderer<'_>) -> (
     };
     let struck = done.status == ToolStatus::Cancelled;
     let mut rows = head(tool, marker_span(done, renderer), &note, struck, columns, renderer);
-    if let (CallBody::Diff(_), Some(row)) = (&done.body, rows.first_mut()) {
+    if let (CallBody::Diff(_), Some(row)) = (&done.body, rows.last_mut()) {
         color_counts(row, &note, renderer);
     }
     rows.extend(instruction_rows(done, columns, renderer));
