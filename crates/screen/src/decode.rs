@@ -138,6 +138,10 @@ impl Decoder {
     /// Whether bytes after an Escape key are the rest of a sequence and nothing else: users do not
     /// type one at once.
     fn is_delayed_sequence(&self, bytes: &[u8]) -> bool {
+        // Otherwise, it is a character of several bytes.
+        if !bytes.first().is_some_and(|byte| CONTINUES_ESCAPE.contains(byte)) {
+            return false;
+        }
         let sequence = [&[ESC], bytes].concat();
         let is_string = matches!(bytes.first(), Some(b']' | b'P'));
         match self.step(&sequence) {

@@ -350,6 +350,9 @@ fn late_rest_of_an_escape_sequence_is_not_text() {
         (b"]", "escape ]"),
         (b"[Draft]", "escape [ D r a f t ]"),
         (b"text", "escape t e x t"),
+        ("é".as_bytes(), "escape é"),
+        ("日本".as_bytes(), "escape 日 本"),
+        ("😀".as_bytes(), "escape 😀"),
         (b"\r", "escape enter"),
     ] {
         assert_eq!(decode_pieces(&[(b"\x1b", true), (rest, false)]), expected, "{rest:?}");
