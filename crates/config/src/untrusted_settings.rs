@@ -524,14 +524,15 @@ fn add_refusals(values: &mut Object, key: &str, outer: &[LayerFile]) {
 }
 
 /// Whether the project's sandbox setting loosens: a project may enable a sandbox only where no
-/// other layer sets one.
+/// other layer enables another one.
 fn sandbox_loosens(values: &Object, outer: &[LayerFile]) -> bool {
     let Some(value) = get_dotted(values, "tools.sandbox").filter(|value| !value.is_null()) else {
         return false;
     };
     let others = outer.iter().filter(|file| file.layer < Layer::WorkspaceGemini);
     let others = others.filter_map(|file| get_dotted(&file.values, "tools.sandbox"));
-    let mut others = others.filter(|other| *other != value).peekable();
+    let is_off = |other: &Value| equals_json(other, "false");
+    let mut others = others.filter(|other| *other != value && !is_off(other)).peekable();
     if others.peek().is_some() {
         return true;
     }

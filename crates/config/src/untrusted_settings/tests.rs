@@ -343,3 +343,10 @@ fn user_denials_and_sandbox_override_the_project() {
     let project = json!({"tools": {"confirmationRequired": "none"}});
     assert_eq!(tightened(&project, &user).0, json!({"tools": {"confirmationRequired": ["a"]}}));
 }
+
+#[test]
+fn project_may_enable_the_sandbox_that_the_user_disabled() {
+    let user = json!({"tools": {"sandbox": false}});
+    let project = json!({"tools": {"sandbox": true}});
+    assert_eq!(tightened(&project, &user), (project.clone(), Vec::new()));
+}
