@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::arguments_text::arguments_text;
 use crate::bash::{self, Command, Redirection, RedirectionKind, ShellLine, Word};
 use crate::names::{SHELL, canonical};
-use crate::path_condition::PathRoots;
+use crate::path_condition::{PathRoots, shared_with_user};
 use crate::paths::{self, ProtectedPaths};
 use crate::permissive_scan::{PermissiveScan, scan};
 use crate::subject::Subject;
@@ -77,12 +77,15 @@ impl<'a> CallQuery<'a> {
         let shell = names
             .contains(&SHELL)
             .then(|| ShellCall::read(query, Rc::clone(&protected), home, substitutions));
-        let directories = PathRoots { workspace: query.workspace, plans, temporary, protected };
+        let owned = query.workspace.iter().map(PathBuf::as_path).chain(home);
+        let not_temporary = shared_with_user(temporary, owned);
+        let folders =
+            PathRoots { workspace: query.workspace, plans, temporary, not_temporary, protected };
         Self {
             query,
             mode,
             names,
-            folders: directories,
+            folders,
             shell,
             full_text: OnceCell::new(),
             paths: OnceCell::new(),

@@ -46,6 +46,8 @@ pub(crate) struct PathRoots<'a> {
     pub(crate) workspace: &'a [PathBuf],
     pub(crate) plans: Option<&'a Path>,
     pub(crate) temporary: &'a [PathBuf],
+    /// Parts of the temporary directories that are not temporary; see [`shared_with_user`].
+    pub(crate) not_temporary: Vec<PathBuf>,
     /// The protected files of the workspace.
     pub(crate) protected: Rc<ProtectedPaths<'a>>,
 }
@@ -57,18 +59,37 @@ impl PathRoots<'_> {
             PathScope::Workspace => {
                 paths::inside(path, self.workspace) && !(strictly && self.protected.restrict(path))
             }
-            PathScope::Plans => self.plans.is_some_and(|directory| path.starts_with(directory)),
-            PathScope::Temporary => paths::inside(path, self.temporary),
+            PathScope::Plans => self.plans.is_some_and(|folder| path.starts_with(folder)),
+            PathScope::Temporary => self.is_temporary(path),
         }
+    }
+
+    fn is_temporary(&self, path: &Path) -> bool {
+        paths::inside(path, self.temporary) && !paths::inside(path, &self.not_temporary)
     }
 
     /// Whether a write to the path is a write outside these directories.
     pub(crate) fn are_outside(&self, path: &Path) -> bool {
         !(paths::inside(path, self.workspace)
-            || paths::inside(path, self.temporary)
-            || self.plans.is_some_and(|directory| path.starts_with(directory))
+            || self.is_temporary(path)
+            || self.plans.is_some_and(|folder| path.starts_with(folder))
             || paths::is_stream(path))
     }
+}
+
+/// Returns the entries of temporary directories in which the workspace or the home directory is.
+/// What is next to them belongs to the user.
+pub(crate) fn shared_with_user<'a>(
+    temporary: &[PathBuf],
+    owned: impl Iterator<Item = &'a Path>,
+) -> Vec<PathBuf> {
+    let entry = |path: &Path| {
+        temporary.iter().find_map(|folder| {
+            let first = path.strip_prefix(folder).ok()?.components().next()?;
+            Some(folder.join(first))
+        })
+    };
+    owned.filter_map(entry).collect()
 }
 
 /// A glob for resolved paths.

@@ -97,14 +97,9 @@ pub fn dangerous(command: &Command) -> Option<&'static str> {
         "date" if has_letter(command, &['s']) || has_long_option(command, "--set", "--s") => {
             Some("it sets the system clock")
         }
-        "dd" if literal_arguments(command).any(|text| text.starts_with("of=")) => {
-            Some("`dd` overwrites")
-        }
-        "shred" | "wipefs" | "fdisk" | "parted" | "mkswap" => Some("it destroys data"),
         "shutdown" | "reboot" | "halt" | "poweroff" => {
             Some("it shuts down or restarts the machine")
         }
-        _ if name.starts_with("mkfs") => Some("it destroys data"),
         _ => None,
     }
 }

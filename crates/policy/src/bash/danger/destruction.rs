@@ -99,6 +99,9 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
         "dd" if literal_arguments(command).any(|text| text.starts_with("of=/dev/")) => {
             row(DestructionKind::System, "`dd` overwrites a device", Vec::new())
         }
+        "shred" if operands(command, "", &[]).iter().any(is_device) => {
+            row(DestructionKind::System, "`shred` overwrites a device", Vec::new())
+        }
         "chmod" | "chown" | "chgrp"
             if has_letter(command, &['R']) || has_long_option(command, "--recursive", "--rec") =>
         {
@@ -217,6 +220,10 @@ fn pattern_directory(word: &Word) -> Word {
         }
         _ => word.clone(),
     }
+}
+
+fn is_device(word: &Word) -> bool {
+    word.text.as_deref().is_none_or(|text| text.starts_with("/dev/"))
 }
 
 fn is_top_directory(word: &Word) -> bool {
