@@ -26,7 +26,7 @@ pub use error::{PlanError, StartError};
 pub use inside::session_namespaces::SessionNamespaces;
 pub use launcher::{Launcher, reexec};
 pub use plan::{Access, Network, PlaceholderFile, Plan, Tier};
-pub use replaced::take_replaced;
+pub use replaced::{ReplacedFiles, take_replaced};
 pub use standard_output::stdout_was_closed;
 pub use supervisor_error::{REFUSED, SupervisorError};
 pub use support::{MechanismSupport, Support};

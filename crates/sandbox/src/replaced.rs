@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 /// The report file in the private directory of a session: paths, each followed by a NUL byte.
 const NAME: &str = "replaced";
 
+/// The record of [`add_unwatched`].
+const UNWATCHED: &[u8] = b"unwatched\0";
+
 /// Maximum number of bytes read from the report.
 const MAX_BYTES: u64 = 1 << 20;
 
@@ -25,23 +28,42 @@ pub(crate) fn add(mut report: &File, path: &Path) -> io::Result<()> {
     io::Write::write_all(&mut report, &[path.as_os_str().as_bytes(), &[0]].concat())
 }
 
-/// Returns the protected files that were replaced from outside the sandbox (as an editor does when
-/// saving) while a process of a command of this session had them open for writing. Each is returned
-/// once. They are covered again and the processes were killed, but the user should check what was
-/// written before that. `temporary` is [`crate::Plan::temporary`].
-pub fn take_replaced(temporary: &Path) -> Vec<PathBuf> {
+/// Adds that processes were killed because new files could not be hidden from them.
+#[cfg(target_os = "linux")]
+pub(crate) fn add_unwatched(mut report: &File) -> io::Result<()> {
+    io::Write::write_all(&mut report, UNWATCHED)
+}
+
+/// What monitors of overmounts reported.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ReplacedFiles {
+    /// Protected files that were replaced from outside the sandbox (as an editor does when saving)
+    /// while a process of a command of this session could write them, each once. The processes
+    /// were killed, but the user should check what was written before that.
+    pub paths: Vec<PathBuf>,
+    /// Whether processes were killed because the system has no inotify instances or watches left,
+    /// without which files that appear later cannot be hidden.
+    pub has_killed_unwatched: bool,
+}
+
+/// Returns what was reported since the last call. `temporary` is [`crate::Plan::temporary`].
+pub fn take_replaced(temporary: &Path) -> ReplacedFiles {
     let Ok(file) = OpenOptions::new().read(true).write(true).open(temporary.join(NAME)) else {
-        return Vec::new();
+        return ReplacedFiles::default();
     };
     let mut bytes = Vec::new();
     if (&file).take(MAX_BYTES).read_to_end(&mut bytes).is_err() || file.set_len(0).is_err() {
-        return Vec::new();
+        return ReplacedFiles::default();
     }
     let names = bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     let mut paths: Vec<PathBuf> = names.map(|name| OsStr::from_bytes(name).into()).collect();
     paths.sort();
     paths.dedup();
-    paths
+    // All paths are absolute.
+    let unwatched = OsStr::from_bytes(UNWATCHED.split_last().map_or(&[], |(_, name)| name));
+    let count = paths.len();
+    paths.retain(|path| path != unwatched);
+    ReplacedFiles { has_killed_unwatched: paths.len() < count, paths }
 }
 
 #[cfg(test)]
@@ -50,15 +72,20 @@ mod tests {
 
     #[test]
     fn each_path_is_returned_once() {
-        let directory = tempfile::tempdir().unwrap();
-        assert!(take_replaced(directory.path()).is_empty());
-        let report = open(directory.path()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(take_replaced(folder.path()), ReplacedFiles::default());
+        let report = open(folder.path()).unwrap();
         for path in ["/w/b", "/w/a\nc", "/w/b"] {
             add(&report, Path::new(path)).unwrap();
         }
-        assert_eq!(take_replaced(directory.path()), [Path::new("/w/a\nc"), Path::new("/w/b")]);
-        assert!(take_replaced(directory.path()).is_empty());
+        let taken = take_replaced(folder.path());
+        assert_eq!(taken.paths, [Path::new("/w/a\nc"), Path::new("/w/b")]);
+        assert!(!taken.has_killed_unwatched);
+        assert_eq!(take_replaced(folder.path()), ReplacedFiles::default());
         add(&report, Path::new("/w/d")).unwrap();
-        assert_eq!(take_replaced(directory.path()), [Path::new("/w/d")]);
+        add_unwatched(&report).unwrap();
+        let taken = take_replaced(folder.path());
+        assert_eq!(taken.paths, [Path::new("/w/d")]);
+        assert!(taken.has_killed_unwatched);
     }
 }

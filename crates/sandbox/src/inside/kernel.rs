@@ -46,10 +46,29 @@ pub(crate) fn exit_immediately(code: u8) -> ! {
     unsafe { libc::_exit(i32::from(code)) }
 }
 
+/// Gives this thread its own table of descriptors, which contains only these (sorted). The
+/// descriptors must be owned by values that only this thread uses.
+pub(crate) fn separate_descriptors(kept: &[i32]) {
+    // SAFETY: the other threads keep their table, and this one uses no descriptors but these.
+    unsafe {
+        if libc::unshare(libc::CLONE_FILES) != 0 {
+            return;
+        }
+        let mut first: u32 = 0;
+        for number in kept.iter().filter_map(|number| u32::try_from(*number).ok()) {
+            if number > first {
+                libc::syscall(libc::SYS_close_range, first, number - 1, 0);
+            }
+            first = number.saturating_add(1);
+        }
+        libc::syscall(libc::SYS_close_range, first, u32::MAX, 0);
+    }
+}
+
 /// Moves this process to new namespaces.
 pub(crate) fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
     // SAFETY: `unshare` is hazardous with CLONE_FILES and several threads; that flag is never
-    // passed.
+    // passed here.
     unsafe { rustix::thread::unshare_unsafe(flags) }
 }
 

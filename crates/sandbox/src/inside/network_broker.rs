@@ -14,9 +14,11 @@ mod metadata;
 mod processes;
 mod servers;
 
+use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::sync::{Arc, Mutex};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -32,7 +34,7 @@ use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_sp
 use crate::inside::failure::{FailureContextExt as _, SandboxFailure, SandboxResult};
 use crate::inside::kernel::notify::{self, Instruction};
 use crate::inside::kernel::{self, ForkResult};
-use crate::inside::overmount_monitor::OvermountMonitor;
+use crate::inside::overmount_monitor::{MonitorFiles, OvermountMonitor};
 use crate::plan::{Network, Plan};
 use crate::replaced;
 
@@ -226,25 +228,14 @@ impl BrokerProcess {
                     && enter_child_view(&child, session_namespaces).is_ok()
                     && crate::inside::process_reaper::detach_from_command().is_ok()
                 {
-                    let mut busy = None;
-                    if let Some(stage) = offer.stage
-                        && let Ok(proc) = broker.proc()
-                        && let Ok(session_namespaces) = session_namespaces.try_clone()
-                        && let Ok(covers) = OvermountMonitor::start(
-                            plan,
-                            stage,
-                            proc,
-                            report,
-                            child,
-                            session_namespaces,
-                        )
-                        && covers.is_needed()
-                    {
-                        busy = Some(covers.stop_lock());
-                        // Start the thread before the broker drops the capability to mount, so that
-                        // only the thread keeps it.
-                        let _ = std::thread::Builder::new().spawn(move || covers.run());
-                    }
+                    let Ok(busy) = start_monitor(
+                        plan,
+                        &broker,
+                        (offer.stage, report, child),
+                        session_namespaces,
+                    ) else {
+                        kernel::exit_immediately(1)
+                    };
                     broker.open_session_network(session_namespaces);
                     if rustix::io::write(&its_wire, b"r") == Ok(1) {
                         drop(its_wire);
@@ -311,6 +302,31 @@ fn receive(wire: &OwnedFd) -> SandboxResult<(PassedDescriptors, OwnedFd)> {
         }
         _ => Err(SandboxFailure::Refused("the network broker received no filter".to_owned())),
     }
+}
+
+/// Starts the thread that keeps the overmounts of the command in place, before the broker drops
+/// the capability to mount, so that only the thread keeps it. Returns its lock, or `None` if there
+/// is nothing to do.
+fn start_monitor(
+    plan: &Plan,
+    broker: &NetworkBroker,
+    (stage, report, child): (Option<OwnedFd>, Option<File>, OwnedFd),
+    session_namespaces: &OwnedFd,
+) -> SandboxResult<Option<Arc<Mutex<()>>>> {
+    let Some(stage) = stage else { return Ok(None) };
+    let proc = broker.proc().refused("cannot monitor hidden files")?;
+    let namespaces = session_namespaces.try_clone().refused("cannot monitor hidden files")?;
+    let busy = broker.passed_files();
+    let stop_lock = Arc::clone(&busy);
+    let files =
+        MonitorFiles { stage, proc, report, command: child, session_namespaces: namespaces };
+    let monitor = OvermountMonitor::start(plan, files, stop_lock)?;
+    if !monitor.is_needed() {
+        return Ok(None);
+    }
+    let started = std::thread::Builder::new().spawn(move || monitor.run());
+    started.refused("cannot monitor hidden files")?;
+    Ok(Some(busy))
 }
 
 /// Enters the view of files of the child.

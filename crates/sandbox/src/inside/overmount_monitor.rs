@@ -5,6 +5,10 @@
 //! editors and `git config` do on every save. Running commands could then read or write the new
 //! file. This thread detects the change, covers the file again, and kills every process that could
 //! still write it.
+//!
+//! If a file cannot be covered, all processes of the session are stopped until it is, and killed
+//! if that takes too long. A command can use up what this thread needs, such as descriptors, so
+//! only the expected errors mean that there is nothing to cover.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -34,7 +38,8 @@ use crate::replaced;
 const TRIES: usize = 50;
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
 
-/// Number of later retries to cover a file: the process that replaces it may be waiting for a CPU.
+/// Number of retries to cover a file while the commands are stopped: the process that replaces it
+/// may be waiting for a CPU.
 const MAX_RETRIES: usize = 500;
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
@@ -52,9 +57,10 @@ struct Overmount {
 pub(crate) struct OvermountMonitor {
     /// The mounts of the view; readable when they change.
     mounts: OwnedFd,
-    /// Watches for new names. Set only if an overmount was lost or processes were left behind: most
-    /// commands do not need it, and removing a watch takes longer than they run.
-    names: Option<NameWatch>,
+    /// Watches for new names. Directories are watched only if an overmount was lost or processes
+    /// were left behind: most commands do not need it, and removing a watch takes longer than they
+    /// run.
+    names: NameWatch,
     root: OwnedFd,
     /// The `/proc` of the host.
     proc: OwnedFd,
@@ -65,16 +71,31 @@ pub(crate) struct OvermountMonitor {
     command: OwnedFd,
     /// The namespaces of the session.
     session_namespaces: OwnedFd,
+    /// Held while processes are stopped.
     busy: Arc<Mutex<()>>,
+}
+
+/// The files that the thread needs.
+pub(crate) struct MonitorFiles {
+    /// The directory of the overmounts.
+    pub(crate) stage: OwnedFd,
+    /// The `/proc` of the host.
+    pub(crate) proc: OwnedFd,
+    pub(crate) report: Option<File>,
+    /// The process of the command.
+    pub(crate) command: OwnedFd,
+    pub(crate) session_namespaces: OwnedFd,
 }
 
 /// The result of checking covers.
 #[derive(Default)]
 struct OvermountScan {
     /// Whether a path does not exist.
-    missing: bool,
+    is_any_missing: bool,
     /// Whether a path could not be covered yet.
-    open: bool,
+    is_any_open: bool,
+    /// Paths that were covered again: the new file, and whether it is a directory.
+    replaced: Vec<(PathBuf, OwnedFd, bool)>,
 }
 
 /// The result of covering one path.
@@ -89,23 +110,36 @@ enum OvermountResult {
 
 /// Watched directories.
 struct NameWatch {
-    events: OwnedFd,
+    /// Opened before the command starts, because it could use up the instances of the user. `None`
+    /// if none was left.
+    events: Option<OwnedFd>,
+    /// Whether the directories are watched, as far as that is possible.
+    is_active: bool,
+    /// Whether a directory could not be watched.
+    is_incomplete: bool,
     /// The indexes of the overmounts in each, with the awaited name: of the path itself or, while
     /// its directory does not exist, of a directory above it.
     watched_names: HashMap<i32, Vec<(usize, OsString)>>,
 }
 
+impl NameWatch {
+    fn new() -> Self {
+        let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
+        let events = inotify::init(flags).ok();
+        Self { events, is_active: false, is_incomplete: false, watched_names: HashMap::new() }
+    }
+}
+
 impl OvermountMonitor {
     /// Determines what must stay covered. This process must have the command's view of files and
-    /// the capability to mount in it.
+    /// the capability to mount in it. `busy` is held while processes are stopped; while others hold
+    /// it, this process may have files of the command.
     pub(crate) fn start(
         plan: &Plan,
-        stage: OwnedFd,
-        proc: OwnedFd,
-        report: Option<File>,
-        command: OwnedFd,
-        session_namespaces: OwnedFd,
+        files: MonitorFiles,
+        busy: Arc<Mutex<()>>,
     ) -> SandboxResult<Self> {
+        let MonitorFiles { stage, proc, report, command, session_namespaces } = files;
         let root = mounts::open_root()?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let mounts = openat(&proc, "self/mounts", flags, Mode::empty()).unsupported("mounts")?;
@@ -131,7 +165,7 @@ impl OvermountMonitor {
         let stage = PlaceholderTmpfs::open(stage);
         let mut keeper = Self {
             mounts,
-            names: None,
+            names: NameWatch::new(),
             root,
             proc,
             stage,
@@ -139,14 +173,14 @@ impl OvermountMonitor {
             overmounts,
             command,
             session_namespaces,
-            busy: Arc::default(),
+            busy,
         };
         if has_outside {
             keeper.watch_names();
         }
         // A file may have been replaced after it was covered and before this monitor watched for
         // changes.
-        keeper.cover_paths(0..keeper.overmounts.len());
+        keeper.cover_all();
         Ok(keeper)
     }
 
@@ -155,126 +189,175 @@ impl OvermountMonitor {
         !self.overmounts.is_empty()
     }
 
-    /// Returns a lock that is held while processes are stopped.
-    pub(crate) fn stop_lock(&self) -> Arc<Mutex<()>> {
-        Arc::clone(&self.busy)
-    }
-
     /// Restores lost overmounts while the process is running.
     pub(crate) fn run(mut self) {
         kernel::request_low_latency();
+        self.separate_descriptors();
         // Only for the children of this thread.
         let spaces = ThreadNameSpaceType::PROCESS_ID;
         let _ = move_into_thread_name_spaces(self.session_namespaces.as_fd(), spaces);
         let mut running = true;
-        let mut retries = 0;
         loop {
             let mut fds = vec![PollFd::new(&self.mounts, PollFlags::PRI)];
             fds.extend(running.then(|| PollFd::new(&self.command, PollFlags::IN)));
-            fds.extend(self.names.as_ref().map(|names| PollFd::new(&names.events, PollFlags::IN)));
-            match poll(&mut fds, (retries > 0).then_some(&PAUSE)) {
+            let watch = self.names.events.as_ref().filter(|_| self.names.is_active);
+            fds.extend(watch.map(|events| PollFd::new(events, PollFlags::IN)));
+            // What cannot be watched is searched for.
+            match poll(&mut fds, self.names.is_incomplete.then_some(&PAUSE)) {
                 Err(Errno::INTR) => continue,
                 Err(_) => return,
                 Ok(_) => {}
             }
             let ready = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
             let (fell, ended) = (ready(0), running && ready(1));
-            let appeared = self.names.is_some() && ready(1 + usize::from(running));
+            let appeared = self.names.is_active && ready(1 + usize::from(running));
             drop(fds);
-            if fell {
-                retries = MAX_RETRIES;
-            }
-            if retries > 0 {
-                retries = if self.cover_all() { 0 } else { retries - 1 };
+            if fell || self.names.is_incomplete {
+                self.cover_all();
             }
             if ended {
                 running = false;
                 self.watch_names();
+                if self.names.is_incomplete {
+                    self.kill_unwatched();
+                }
                 // Existing files may have been created by the command, and its remaining processes
                 // may need them: only files that appear later are covered.
                 self.overmounts.iter_mut().for_each(|cover| cover.existed_before = true);
-            } else if appeared && !self.cover_new() {
-                retries = MAX_RETRIES;
+            } else if appeared {
+                self.cover_new();
             }
         }
     }
 
-    /// Covers all known paths. Returns whether every existing one is covered.
-    fn cover_all(&mut self) -> bool {
-        let all = 0..self.overmounts.len();
-        let found = self.cover_paths(all.clone());
-        if found.missing && self.names.is_none() {
-            self.watch_names();
-            // A file may have returned before the watch started.
-            return !self.cover_paths(all).open;
-        }
-        !found.open
+    /// Gives this thread its own table of descriptors, with only those that it needs. A command
+    /// can make the broker open as many descriptors as the process may have.
+    fn separate_descriptors(&self) {
+        let events = self.names.events.as_ref();
+        let mut kept: Vec<i32> =
+            [&self.mounts, &self.root, &self.proc, &self.command, &self.session_namespaces]
+                .into_iter()
+                .chain(events)
+                .map(|file| file.as_raw_fd())
+                .collect();
+        kept.push(self.stage.descriptor().as_raw_fd());
+        kept.extend(self.report.as_ref().map(|report| report.as_raw_fd()));
+        kept.sort_unstable();
+        kernel::separate_descriptors(&kept);
     }
 
-    /// Covers those of these paths that exist.
-    fn cover_paths(&self, these: impl Iterator<Item = usize>) -> OvermountScan {
+    /// Covers all known paths that exist.
+    fn cover_all(&mut self) {
+        let all: Vec<usize> = (0..self.overmounts.len()).collect();
+        if self.cover_paths(&all).is_any_missing && !self.names.is_active {
+            self.watch_names();
+            // A file may have returned before the watch started.
+            self.cover_paths(&all);
+        }
+    }
+
+    /// Covers those of these paths that exist. Stops the commands while that fails, and kills those
+    /// that could write a file that was replaced.
+    fn cover_paths(&self, these: &[usize]) -> OvermountScan {
+        let mut scan = self.try_to_cover(these);
+        let mut replaced = std::mem::take(&mut scan.replaced);
+        // Searching the processes takes longer, so it comes after everything is covered.
+        scan.is_any_open |= replaced.iter().any(|(path, ..)| !is_covered_at(&self.root, path));
+        if scan.is_any_open || !replaced.is_empty() {
+            self.while_frozen(|processes| {
+                for _ in 0..MAX_RETRIES {
+                    if !scan.is_any_open {
+                        break;
+                    }
+                    let _ = poll(&mut [], Some(&PAUSE));
+                    scan = self.try_to_cover(these);
+                    replaced.append(&mut scan.replaced);
+                }
+                match scan.is_any_open {
+                    true => self.kill_all(processes, these),
+                    false => self.kill_writers(processes, &replaced),
+                }
+            });
+        }
+        scan
+    }
+
+    fn try_to_cover(&self, these: &[usize]) -> OvermountScan {
         let known =
-            these.filter_map(|at| self.overmounts.get(at)).filter(|cover| cover.existed_before);
-        let (mut result, mut replaced) = (OvermountScan::default(), Vec::new());
+            these.iter().filter_map(|at| self.overmounts.get(*at)).filter(|it| it.existed_before);
+        let mut scan = OvermountScan::default();
         for cover in known {
             match self.cover(cover) {
-                OvermountResult::Missing => result.missing = true,
+                OvermountResult::Missing => scan.is_any_missing = true,
                 OvermountResult::Covered => {}
-                OvermountResult::NotCovered => result.open = true,
+                OvermountResult::NotCovered => scan.is_any_open = true,
                 OvermountResult::Recovered(found, folder) => {
-                    replaced.push((cover.path.clone(), found, folder));
+                    scan.replaced.push((cover.path.clone(), found, folder));
                 }
             }
         }
-        // Searching the processes takes longer, so it comes after everything is covered.
-        for (path, ..) in &replaced {
-            result.open |= !is_covered_at(&self.root, path);
-        }
-        self.kill_writers(&replaced);
-        result
+        scan
     }
 
+    /// Watches for the names of all paths.
     fn watch_names(&mut self) {
-        if self.names.is_some() {
+        if self.names.is_active {
             return;
         }
-        let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
-        let Ok(events) = inotify::init(flags) else { return };
-        let mut names = NameWatch { events, watched_names: HashMap::new() };
-        (0..self.overmounts.len()).for_each(|at| self.watch_nearest_directory(&mut names, at));
-        self.names = Some(names);
+        self.names.is_active = true;
+        for at in 0..self.overmounts.len() {
+            self.watch_nearest_directory(at);
+        }
+    }
+
+    /// Ends all processes that the command left behind, because nothing hides a file from them that
+    /// appears later.
+    fn kill_unwatched(&self) {
+        self.while_frozen(|processes| {
+            if !processes.is_empty()
+                && let Some(report) = self.report.as_ref()
+            {
+                let _ = replaced::add_unwatched(report);
+            }
+            processes.iter().copied().for_each(process_freezer::end);
+        });
     }
 
     /// Watches the deepest existing directory above a path.
-    fn watch_nearest_directory(&self, names: &mut NameWatch, at: usize) {
+    fn watch_nearest_directory(&mut self, at: usize) {
         let Some(cover) = self.overmounts.get(at) else { return };
         let mut awaited = cover.path.file_name();
         for directory in cover.path.ancestors().skip(1) {
             let Some(name) = awaited else { return };
             // A symbolic link in the path could lead to any directory of the host.
-            match mounts::open_real(&self.root, directory) {
-                Ok(open) => {
-                    if let Ok(number) = watch_open(&names.events, &self.proc, &open) {
-                        let waiting = names.watched_names.entry(number).or_default();
-                        if !waiting.iter().any(|(other, known)| *other == at && known == name) {
-                            waiting.push((at, name.to_owned()));
-                        }
-                    }
-                    return;
+            let opened = match mounts::open_real(&self.root, directory) {
+                Err(error) if is_missing(error) => {
+                    awaited = directory.file_name();
+                    continue;
                 }
-                Err(error) if is_missing(error) => awaited = directory.file_name(),
-                Err(_) => return,
+                opened => opened,
+            };
+            let events = self.names.events.as_ref().ok_or(Errno::MFILE);
+            let watched = opened.and_then(|open| watch_open(events?, &self.proc, &open));
+            match watched {
+                Ok(number) => {
+                    let waiting = self.names.watched_names.entry(number).or_default();
+                    if !waiting.iter().any(|(other, known)| *other == at && known == name) {
+                        waiting.push((at, name.to_owned()));
+                    }
+                }
+                Err(error) => self.names.is_incomplete |= !is_unreachable(error),
             }
+            return;
         }
     }
 
-    /// Reads which names appeared and covers the affected paths. Returns whether all of them are
-    /// covered.
-    fn cover_new(&mut self) -> bool {
-        let Some(mut names) = self.names.take() else { return true };
+    /// Reads which names appeared and covers the affected paths.
+    fn cover_new(&mut self) {
+        let Some(events) = &self.names.events else { return };
         let mut space = [MaybeUninit::uninit(); 8 << 10];
         let mut concerned = Vec::new();
-        let mut reader = inotify::Reader::new(&names.events, &mut space);
+        let mut reader = inotify::Reader::new(events, &mut space);
         loop {
             match reader.next() {
                 Ok(event) => {
@@ -282,7 +365,7 @@ impl OvermountMonitor {
                         concerned.extend(0..self.overmounts.len());
                     }
                     let name = event.file_name().map(|name| name.to_bytes().to_owned());
-                    let inside = names.watched_names.get(&event.wd()).into_iter().flatten();
+                    let inside = self.names.watched_names.get(&event.wd()).into_iter().flatten();
                     let awaited = inside
                         .filter(|(_, awaited)| Some(awaited.as_bytes()) == name.as_deref())
                         .map(|(at, _)| *at);
@@ -298,22 +381,31 @@ impl OvermountMonitor {
         concerned.sort_unstable();
         concerned.dedup();
         // A directory above a path may have appeared.
-        concerned.iter().for_each(|at| self.watch_nearest_directory(&mut names, *at));
-        self.names = Some(names);
-        !self.cover_paths(concerned.into_iter()).open
+        let was_incomplete = self.names.is_incomplete;
+        for at in &concerned {
+            self.watch_nearest_directory(*at);
+        }
+        self.cover_paths(&concerned);
+        if self.names.is_incomplete && !was_incomplete {
+            self.kill_unwatched();
+        }
     }
 
     fn cover(&self, cover: &Overmount) -> OvermountResult {
         // The kernel reports that the old file lost its mount shortly before the new one has its
         // name.
         for _ in 0..TRIES {
-            let Ok(found) = mounts::open_real(&self.root, &cover.path) else {
-                return OvermountResult::Missing;
+            let found = match mounts::open_real(&self.root, &cover.path) {
+                Ok(found) => found,
+                Err(error) if is_unreachable(error) => return OvermountResult::Missing,
+                Err(_) => return OvermountResult::NotCovered,
             };
             if is_covered(&found) {
                 return OvermountResult::Covered;
             }
-            let Ok(folder) = mounts::is_directory(&found) else { return OvermountResult::Missing };
+            let Ok(folder) = mounts::is_directory(&found) else {
+                return OvermountResult::NotCovered;
+            };
             let tree = match (cover.hidden, folder) {
                 (true, true) => self.stage.cover_directory(),
                 (true, false) => self.stage.cover_file(),
@@ -327,32 +419,47 @@ impl OvermountMonitor {
         OvermountResult::NotCovered
     }
 
-    /// Kills every process of the session's commands that could write one of these files, or
-    /// anything below one of these directories.
-    fn kill_writers(&self, replaced: &[(PathBuf, OwnedFd, bool)]) {
-        if replaced.is_empty() {
-            return;
-        }
-        // The main thread must not end this process while others are stopped.
+    /// Runs a function while all processes of the session's commands are stopped, with these
+    /// processes. Before the command starts, there are none.
+    fn while_frozen(&self, run: impl FnOnce(&[i32])) {
+        // The main thread must not end this process while others are stopped, and this process must
+        // not have their files.
         let _busy = self.busy.lock();
         // Other commands of the session have monitors, too. Commands cannot open the report.
         let lock = self.report.as_ref().filter(|report| {
             rustix::fs::flock(report, rustix::fs::FlockOperation::LockExclusive).is_ok()
         });
-        let Some(frozen) = FrozenProcesses::freeze(&self.proc) else { return };
-        let processes = frozen.processes();
+        let frozen = FrozenProcesses::freeze(&self.proc);
+        run(&frozen.as_ref().map(FrozenProcesses::processes).unwrap_or_default());
+        if let Some(frozen) = frozen {
+            frozen.thaw();
+        }
+        if let Some(report) = lock {
+            let _ = rustix::fs::flock(report, rustix::fs::FlockOperation::Unlock);
+        }
+    }
+
+    /// Ends every process that could write one of these files, or anything below one of these
+    /// directories.
+    fn kill_writers(&self, processes: &[i32], replaced: &[(PathBuf, OwnedFd, bool)]) {
         for (path, found, folder) in replaced {
             let Some(search) = WriterSearch::new(&self.proc, found, *folder) else { continue };
-            let writers = search.writers(&processes);
+            let writers = search.writers(processes);
             if !writers.is_empty() {
                 self.report(path);
             }
             writers.into_iter().for_each(process_freezer::end);
         }
-        frozen.thaw();
-        if let Some(report) = lock {
-            let _ = rustix::fs::flock(report, rustix::fs::FlockOperation::Unlock);
+    }
+
+    /// Ends all processes, because these paths cannot be covered.
+    fn kill_all(&self, processes: &[i32], these: &[usize]) {
+        for cover in these.iter().filter_map(|at| self.overmounts.get(*at)) {
+            if !is_covered_at(&self.root, &cover.path) {
+                self.report(&cover.path);
+            }
         }
+        processes.iter().copied().for_each(process_freezer::end);
     }
 
     fn report(&self, path: &Path) {
@@ -393,7 +500,13 @@ fn watch_open(events: &OwnedFd, proc: &OwnedFd, directory: &OwnedFd) -> Result<i
     // `inotify_add_watch` resolves relative paths only from the working directory, which nothing
     // else in this process uses.
     rustix::process::fchdir(proc)?;
-    inotify::add_watch(events, format!("self/fd/{}", directory.as_raw_fd()), flags)
+    inotify::add_watch(events, format!("thread-self/fd/{}", directory.as_raw_fd()), flags)
+}
+
+/// Whether an error means that commands cannot reach the path, either: it does not exist, or it
+/// leads through a link or an inaccessible directory.
+fn is_unreachable(error: Errno) -> bool {
+    is_missing(error) || matches!(error, Errno::LOOP | Errno::ACCESS)
 }
 
 fn is_covered_at(root: &OwnedFd, path: &Path) -> bool {

@@ -61,6 +61,11 @@ impl PlaceholderTmpfs {
         self.folder
     }
 
+    /// Returns the directory.
+    pub(crate) fn descriptor(&self) -> &OwnedFd {
+        &self.folder
+    }
+
     fn directory(&self, name: &str, mode: u32) -> SandboxResult<()> {
         let mode = Mode::from_raw_mode(mode);
         mkdirat(&self.folder, name, mode).unsupported("cannot create an in-memory directory")?;

@@ -82,7 +82,9 @@ impl<'s> FrozenProcesses<'s> {
         // A process can continue another one before it stops itself. If no thread has run between
         // two checks, all of them were stopped at the same time.
         while start.elapsed() < STOP_TIMEOUT * 3 {
-            signal_namespace(libc::SIGSTOP);
+            if !signal_namespace(libc::SIGSTOP) {
+                frozen.signal_each(Signal::STOP);
+            }
             let threads = frozen.threads();
             let moving: Vec<&ThreadState> =
                 threads.iter().filter(|thread| !frozen.is_stopped(thread)).collect();
@@ -90,7 +92,9 @@ impl<'s> FrozenProcesses<'s> {
                 break;
             }
             if start.elapsed() > STOP_TIMEOUT * 2 {
-                signal_namespace(libc::SIGKILL);
+                if !signal_namespace(libc::SIGKILL) {
+                    frozen.signal_each(Signal::KILL);
+                }
             } else if start.elapsed() > STOP_TIMEOUT {
                 moving.iter().for_each(|thread| end(thread.process));
             }
@@ -120,6 +124,13 @@ impl<'s> FrozenProcesses<'s> {
             if let Some(process) = kernel::process(process) {
                 let _ = kill_process(process, Signal::CONT);
             }
+        }
+    }
+
+    /// Signals the processes one by one.
+    fn signal_each(&self, signal: Signal) {
+        for process in self.processes().into_iter().filter_map(kernel::process) {
+            let _ = kill_process(process, signal);
         }
     }
 
@@ -179,9 +190,10 @@ pub(crate) fn end(process: i32) {
 }
 
 /// Sends a signal to everything in the namespace at once, which no fork can evade, from a process
-/// that is in the namespace only for this.
-fn signal_namespace(signal: i32) {
-    let Ok(child) = kernel::fork(UnshareFlags::empty()) else { return };
+/// that is in the namespace only for this. Returns `false` if that process cannot be created, for
+/// example because a command used up the processes of the user.
+fn signal_namespace(signal: i32) -> bool {
+    let Ok(child) = kernel::fork(UnshareFlags::empty()) else { return false };
     match child {
         ForkResult::Child => {
             kernel::signal_all(signal);
@@ -194,6 +206,7 @@ fn signal_namespace(signal: i32) {
             {
                 let _ = kill_process(pid, Signal::KILL);
             }
+            true
         }
     }
 }

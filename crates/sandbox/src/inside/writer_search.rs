@@ -49,7 +49,8 @@ impl<'s> WriterSearch<'s> {
             rustix::net::SocketFlags::CLOEXEC,
             None,
         );
-        let known = socket.ok().and_then(|socket| search.queued_files("self", socket.as_raw_fd()));
+        let known =
+            socket.ok().and_then(|socket| search.queued_files("thread-self", socket.as_raw_fd()));
         search.counts_queued_files = known.is_some();
         Some(search)
     }
@@ -127,8 +128,9 @@ impl<'s> WriterSearch<'s> {
         text.lines().find_map(|line| line.strip_prefix("scm_fds:")?.trim().parse().ok())
     }
 
-    /// Whether a task shares a mapping of the file with others. Devices are not compared, because
-    /// some file systems show another one here.
+    /// Whether a task has a mapping of the file. A private mapping shows later changes as well, as
+    /// long as the task has not written to it. Devices are not compared, because some file systems
+    /// show another one here.
     fn maps(&self, task: &str) -> bool {
         let Some(file) = self.text(format!("{task}/maps")) else { return false };
         // `ADDRESSES PERMISSIONS OFFSET DEVICE INODE PATH`; a path may not be UTF-8.
@@ -137,7 +139,9 @@ impl<'s> WriterSearch<'s> {
             let mut fields = line.split_ascii_whitespace().skip(1);
             let is_shared = fields.next().is_some_and(|permissions| permissions.ends_with('s'));
             let inode = fields.nth(2).and_then(|inode| inode.parse::<u64>().ok()).unwrap_or(0);
-            is_shared && inode > 0 && (self.whole_device.is_some() || self.inodes.contains(&inode))
+            // Every process maps its program and libraries privately.
+            let is_any = self.whole_device.is_some() && is_shared;
+            inode > 0 && (is_any || self.inodes.contains(&inode))
         })
     }
 

@@ -9,7 +9,8 @@ use parallax_sandbox::{Access, Network, PlaceholderFile, SupervisorError, Tier};
 use rustix::fs::CWD;
 
 use crate::test_project::{
-    EACCES, ENOENT, EROFS, TestProject, has, support, text, tiers, tiers_with_view,
+    EACCES, ENOENT, EROFS, TestProject, has, session_namespaces, support, text, tiers,
+    tiers_with_view,
 };
 
 #[test]
@@ -110,6 +111,32 @@ fn owners_modes_and_times_change_in_the_workspace_alone() {
         let lines: Vec<&str> = output.lines().collect();
         assert!(lines[0].starts_with("640 97") && lines[0] == lines[1], "{tier:?}: {output}");
         assert!(lines[2].starts_with("97"), "{tier:?}: {output}");
+    }
+}
+
+#[test]
+fn directories_of_the_host_cannot_be_changed_through_other_processes() {
+    let namespaces = session_namespaces();
+    for tier in tiers() {
+        let project = TestProject::new();
+        let mut plan = project.plan(tier);
+        if tier == Tier::Namespaces {
+            plan.session_namespaces = namespaces.as_ref().map(|namespaces| namespaces.pid());
+        }
+        let folder = project.home.join(".ssh");
+        let before = fs::metadata(&folder).unwrap().permissions();
+        let path = text(&folder);
+        let script = format!(
+            "import os\n\
+             for pid in filter(str.isdigit, os.listdir('/proc')):\n \
+             for link in ('root{path}', 'cwd/../.ssh', 'cwd/../../..{path}'):\n  \
+             try: os.chmod(f'/proc/{{pid}}/{{link}}', 0o2777); print('changed', pid, link)\n  \
+             except OSError: pass"
+        );
+        let output = project.output(&plan, &["python3", "-c", &script]);
+        assert!(output.status.success(), "{tier:?}: {output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{tier:?}");
+        assert_eq!(fs::metadata(&folder).unwrap().permissions(), before, "{tier:?}");
     }
 }
 

@@ -241,6 +241,12 @@ fn process_that_can_still_write_a_saved_file_is_killed() {
              file.close(); wait(); ctypes.memmove(at, b'evil', 4)",
         ),
         (
+            "private mapping, which shows later changes",
+            "libc = ctypes.CDLL(None); libc.mmap.restype = ctypes.c_void_p; \
+             libc.mmap(None, ctypes.c_size_t(4), 1, 2, file.fileno(), ctypes.c_long(0)); \
+             file.close(); wait()",
+        ),
+        (
             "message",
             "a, b = socket.socketpair(); socket.send_fds(a, [b'x'], [file.fileno()]); file.close(); \
              wait(); os.write(socket.recv_fds(b, 1, 1)[1][0], b'evil')",
@@ -277,19 +283,28 @@ fn process_that_can_still_write_a_saved_file_is_killed() {
         assert!(start.elapsed() < Duration::from_secs(30), "{name}: not ended");
         std::thread::sleep(SOON);
         assert_eq!(fs::read_to_string(project.work.join(".git/config")).unwrap(), "mine", "{name}");
-        let replaced = parallax_sandbox::take_replaced(&project.temporary);
+        let replaced = parallax_sandbox::take_replaced(&project.temporary).paths;
         assert_eq!(replaced, [project.work.join(".git/config")], "{name}");
     }
 }
 
 /// Scripts that hold `new` and try to write it once `go` exists.
-const HOLDERS: [(&str, &str); 5] = [
+const HOLDERS: [(&str, &str); 6] = [
     ("read-only", "f = os.open('new', os.O_RDONLY); wait(); again(f)"),
     ("path", "f = os.open('new', os.O_PATH); wait(); again(f)"),
     (
         "message",
         "f = os.open('new', os.O_PATH); a, b = socket.socketpair(); \
          socket.send_fds(a, [b'x'], [f]); os.close(f); wait(); again(socket.recv_fds(b, 1, 1)[1][0])",
+    ),
+    (
+        "message that waits for a full socket",
+        "f = os.open('new', os.O_RDWR); a, b = socket.socketpair(); a.setblocking(False)\n\
+         try:\n while True: a.send(bytes(65536))\n\
+         except BlockingIOError: a.setblocking(True)\n\
+         threading.Thread(target=lambda: socket.send_fds(a, [b'x'], [f]), daemon=True).start()\n\
+         time.sleep(0.2); os.close(f); wait(); b.settimeout(0.3)\n\
+         while True:\n for file in socket.recv_fds(b, 65536, 1)[1]: os.write(file, b'evil')",
     ),
     (
         "blocked call",
@@ -368,7 +383,10 @@ fn no_process_of_a_command_can_write_in_a_directory_moved_to_a_protected_name() 
     let tasks = fs::read_to_string(project.work.join(".vscode/tasks.json")).unwrap();
     assert_eq!(tasks, "mine");
     assert!(!project.work.join(".vscode/sub/evil").exists());
-    assert_eq!(parallax_sandbox::take_replaced(&project.temporary), [project.work.join(".vscode")]);
+    assert_eq!(
+        parallax_sandbox::take_replaced(&project.temporary).paths,
+        [project.work.join(".vscode")]
+    );
     let _ = child.kill();
     child.wait().unwrap();
 }
@@ -379,23 +397,28 @@ fn secret_that_appears_later_is_hidden_from_remaining_processes() {
     if !support().network_broker.is_supported {
         return;
     }
-    let project = TestProject::new();
-    fs::remove_file(project.work.join(".env")).unwrap();
-    let mut plan = project.plan(Tier::Namespaces);
-    plan.session_namespaces = Some(session_namespaces.pid());
-    let attack = "while ! [ -e stop ]; do cat .env >> out; touch alive; sleep 0.02; done";
-    let script = format!("(setsid sh -c '{attack}' >/dev/null 2>&1 &) & sleep 0.1");
-    assert!(project.command(&plan, &["sh", "-c", &script]).status().unwrap().success());
-    std::thread::sleep(SOON);
-    save_by_rename(&project.work.join(".env"), "stolen");
-    std::thread::sleep(SOON);
-    for name in ["out", "alive"] {
-        let _ = fs::remove_file(project.work.join(name));
+    for is_only_in_workspace in [false, true] {
+        let project = TestProject::new();
+        fs::remove_file(project.work.join(".env")).unwrap();
+        let mut plan = project.plan(Tier::Namespaces);
+        if is_only_in_workspace {
+            plan.hidden.retain(|path| path.starts_with(&project.work));
+        }
+        plan.session_namespaces = Some(session_namespaces.pid());
+        let attack = "while ! [ -e stop ]; do cat .env >> out; touch alive; sleep 0.02; done";
+        let script = format!("(setsid sh -c '{attack}' >/dev/null 2>&1 &) & sleep 0.1");
+        assert!(project.command(&plan, &["sh", "-c", &script]).status().unwrap().success());
+        std::thread::sleep(SOON);
+        save_by_rename(&project.work.join(".env"), "stolen");
+        std::thread::sleep(SOON);
+        for name in ["out", "alive"] {
+            let _ = fs::remove_file(project.work.join(name));
+        }
+        std::thread::sleep(SOON);
+        assert!(project.work.join("alive").exists());
+        assert_eq!(fs::read_to_string(project.work.join("out")).unwrap(), "");
+        fs::write(project.work.join("stop"), "").unwrap();
     }
-    std::thread::sleep(SOON);
-    assert!(project.work.join("alive").exists());
-    assert_eq!(fs::read_to_string(project.work.join("out")).unwrap(), "");
-    fs::write(project.work.join("stop"), "").unwrap();
 }
 
 #[test]

@@ -5,11 +5,12 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat, readlinkat};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, Mode, OFlags, fstat, open, readlinkat};
 use rustix::io::Errno;
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
@@ -34,6 +35,10 @@ use crate::plan::{Network, Plan};
 const MAX_AT_ONCE: usize = 256;
 /// Maximum number of messages sent by one `sendmmsg`; the caller sends the rest with the next call.
 const MAX_MESSAGES: u64 = 64;
+
+/// How long to wait for a full socket before checking whether its sender still waits.
+const FULL_SOCKET_CHECK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+const FULL_QUEUE_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 /// A notification descriptor and everything needed to handle its calls.
 pub(crate) struct NetworkBroker {
@@ -60,6 +65,9 @@ pub(crate) struct NetworkBroker {
     /// Files whose owners and modes may be changed.
     writable: WritableFiles,
     waiting_calls: AtomicUsize,
+    /// Held while this process has files that a command passes to another process, and while the
+    /// processes that have a file open are searched for. Nothing waits while it is held.
+    passed_files: Arc<Mutex<()>>,
 }
 
 impl NetworkBroker {
@@ -107,12 +115,18 @@ impl NetworkBroker {
                 SocketTable::open()
             },
             waiting_calls: AtomicUsize::new(0),
+            passed_files: Arc::default(),
         })
     }
 
     /// Returns the `/proc` of the host.
     pub(crate) fn proc(&self) -> std::io::Result<OwnedFd> {
         self.proc.try_clone()
+    }
+
+    /// Returns the lock during which this process has no file of a command.
+    pub(crate) fn passed_files(&self) -> Arc<Mutex<()>> {
+        Arc::clone(&self.passed_files)
     }
 
     /// Opens the table of sockets bound in the network of the session namespaces, whose user
@@ -218,15 +232,18 @@ impl NetworkBroker {
                     fifth,
                     u64::from(int(sixth)),
                 )?;
-                self.send(caller, &socket, &message, int(fourth).cast_signed())
+                let sender = Sender { caller, socket: &socket, call: notification.id };
+                self.send(&sender, &message, int(fourth).cast_signed())
             }
             libc::SYS_sendmsg => {
                 let message = SendmsgArguments::read(caller, second)?;
-                self.send(caller, &socket, &message, int(third).cast_signed())
+                let sender = Sender { caller, socket: &socket, call: notification.id };
+                self.send(&sender, &message, int(third).cast_signed())
             }
             libc::SYS_sendmmsg => {
                 let count = u64::from(int(third)).min(MAX_MESSAGES);
-                self.send_many(caller, &socket, second, count, int(fourth).cast_signed())
+                let sender = Sender { caller, socket: &socket, call: notification.id };
+                self.send_many(&sender, second, count, int(fourth).cast_signed())
             }
             _ => Err(Errno::NOSYS),
         }
@@ -246,20 +263,20 @@ impl NetworkBroker {
 
     fn send_many(
         &self,
-        caller: &Caller,
-        socket: &OwnedFd,
+        sender: &Sender<'_>,
         at: u64,
         count: u64,
         flags: i32,
     ) -> Result<i64, Errno> {
         for number in 0..count {
             let at = at.wrapping_add(number * message::COUNTED);
-            let sent = SendmsgArguments::read(caller, at)
-                .and_then(|message| self.send(caller, socket, &message, flags));
+            let sent = SendmsgArguments::read(sender.caller, at)
+                .and_then(|message| self.send(sender, &message, flags));
             match sent {
                 Ok(sent) => {
                     let length = u32::try_from(sent).unwrap_or(u32::MAX);
-                    caller.write(at.wrapping_add(message::HEADER), &length.to_ne_bytes())?;
+                    let at = at.wrapping_add(message::HEADER);
+                    sender.caller.write(at, &length.to_ne_bytes())?;
                 }
                 // An error after the first message is reported by the next call.
                 Err(error) if number == 0 => return Err(error),
@@ -271,21 +288,74 @@ impl NetworkBroker {
 
     fn send(
         &self,
-        caller: &Caller,
-        socket: &OwnedFd,
+        sender: &Sender<'_>,
         message: &SendmsgArguments,
         flags: i32,
     ) -> Result<i64, Errno> {
-        let (control, _files) = message.control(caller)?;
-        let to =
-            |address: Option<&[u8]>| notify::send(socket, address, &message.data, &control, flags);
+        let to = |address: Option<&[u8]>| match message.passes_files() {
+            true => self.pass_files(sender, message, address, flags),
+            false => {
+                let (control, _) = message.control(sender.caller)?;
+                notify::send(sender.socket, address, &message.data, &control, flags)
+            }
+        };
         let Some(bytes) = message.address.as_deref() else { return to(None) };
         match Address::from_message(bytes) {
-            Address::Path(path) => self.connect_to_path(caller, &path, |name| to(Some(name))),
+            Address::Path(path) => {
+                self.connect_to_path(sender.caller, &path, |name| to(Some(name)))
+            }
             address => {
-                self.check_access(caller, &address)?;
+                self.check_access(sender.caller, &address)?;
                 to(Some(bytes))
             }
+        }
+    }
+
+    /// Sends a message with files. While the socket is full, this process does not have the files:
+    /// it opens them again for each attempt, and only while the call still waits. The search for
+    /// processes that have a file open would otherwise miss them.
+    fn pass_files(
+        &self,
+        sender: &Sender<'_>,
+        message: &SendmsgArguments,
+        address: Option<&[u8]>,
+        flags: i32,
+    ) -> Result<i64, Errno> {
+        let is_nonblocking = flags & libc::MSG_DONTWAIT != 0
+            || rustix::fs::fcntl_getfl(sender.socket)?.contains(OFlags::NONBLOCK);
+        let limit = rustix::net::sockopt::socket_timeout(
+            sender.socket,
+            rustix::net::sockopt::Timeout::Send,
+        )?;
+        let start = Instant::now();
+        loop {
+            let sent = {
+                let _locked = self.passed_files.lock();
+                if !notify::is_waiting(&self.listener, sender.call) {
+                    return Err(Errno::SRCH);
+                }
+                let (control, _files) = message.control(sender.caller)?;
+                let flags = flags | libc::MSG_DONTWAIT;
+                notify::send(sender.socket, address, &message.data, &control, flags)
+            };
+            let is_over = limit.is_some_and(|limit| start.elapsed() >= limit);
+            match sent {
+                Err(Errno::AGAIN) if !is_nonblocking && !is_over => {}
+                // The files went with the first part.
+                Ok(count) if !is_nonblocking => {
+                    let rest = usize::try_from(count).ok().and_then(|at| message.data.get(at..));
+                    return match rest.filter(|rest| !rest.is_empty()) {
+                        Some(rest) => notify::send(sender.socket, address, rest, &[], flags)
+                            .map(|more| count + more),
+                        None => Ok(count),
+                    };
+                }
+                sent => return sent,
+            }
+            let mut writable = [PollFd::new(sender.socket, PollFlags::OUT)];
+            let _ = poll(&mut writable, Some(&FULL_SOCKET_CHECK));
+            // The socket itself can be writable while the queue of the receiver is full.
+            let _ = poll(&mut [], Some(&FULL_QUEUE_PAUSE));
         }
     }
 
@@ -332,8 +402,7 @@ impl NetworkBroker {
         let path = Path::new(OsStr::from_bytes(path));
         if !self.has_own_view {
             // Hold the file open during the check, and connect through the descriptor.
-            let flags = OFlags::PATH | OFlags::CLOEXEC;
-            let file = openat(caller.directory(), path, flags, Mode::empty())?;
+            let file = caller.open_path(caller.directory(), path, true)?;
             let handle = format!("/proc/self/fd/{}", file.as_raw_fd());
             let real = std::fs::read_link(&handle).map_err(|_| Errno::ACCESS)?;
             if !self.socket_places.iter().any(|open| real.starts_with(open)) {
@@ -341,25 +410,13 @@ impl NetworkBroker {
             }
             return reach(&unix_address(handle.as_bytes()));
         }
-        let file = self.open_as(caller, path)?;
+        let file = caller.open_path(caller.directory(), path, true)?;
         // This thread handles only one call, so changing its directory affects nothing else.
         kernel::unshare(UnshareFlags::FS)?;
         rustix::process::fchdir(&self.proc)?;
         let name = unix_address(bound::name_of(&file).as_bytes());
         self.is_open(caller, &file, &name)?;
         reach(&name)
-    }
-
-    /// Opens the file as seen by the command, in which `self` refers to its own process.
-    fn open_as(&self, caller: &Caller, path: &Path) -> Result<OwnedFd, Errno> {
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        for own in ["/proc/self", "/proc/thread-self"] {
-            if let Ok(rest) = path.strip_prefix(own) {
-                let path = Path::new(&caller.number.to_string()).join(rest);
-                return openat(&self.proc, path, flags, Mode::empty());
-            }
-        }
-        openat(caller.directory(), path, flags, Mode::empty())
     }
 
     /// Checks whether the server of the open socket file belongs to the session or is allowed by
@@ -400,6 +457,14 @@ impl NetworkBroker {
         // Distinguish a socket without a server from one that is not allowed.
         Err(if bound::is_stale(name) { Errno::CONNREFUSED } else { Errno::ACCESS })
     }
+}
+
+/// A call that sends messages.
+struct Sender<'a> {
+    caller: &'a Caller,
+    socket: &'a OwnedFd,
+    /// The ID of the notification.
+    call: u64,
 }
 
 struct CallerEnvironment<'a> {

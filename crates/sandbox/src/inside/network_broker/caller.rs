@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
@@ -54,6 +55,47 @@ impl Caller {
             Errno::BADF => error,
             _ => Errno::ACCESS,
         })
+    }
+
+    /// Opens the file that a path names for the thread, relative to a directory of its own. The
+    /// links of `/proc` to the files of processes are not followed, because this process could
+    /// follow more of them than the command; only files of the command itself are found.
+    pub(super) fn open_path(
+        &self,
+        folder: &OwnedFd,
+        path: &Path,
+        follow: bool,
+    ) -> Result<OwnedFd, Errno> {
+        let links = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+        let flags = OFlags::PATH | OFlags::CLOEXEC | links;
+        let resolve = ResolveFlags::NO_MAGICLINKS;
+        let Some((file, rest)) = self.own_file(path) else {
+            return openat2(folder, path, flags, Mode::empty(), resolve);
+        };
+        match rest.as_os_str().is_empty() {
+            true if follow => file,
+            // The link itself.
+            true => Err(Errno::PERM),
+            false => openat2(file?, rest, flags, Mode::empty(), resolve),
+        }
+    }
+
+    /// Returns the file that a path below `/proc/self` names, and the rest of the path.
+    fn own_file<'p>(&self, path: &'p Path) -> Option<(Result<OwnedFd, Errno>, &'p Path)> {
+        let descriptors = |path: &'p Path| {
+            let mut components = path.components();
+            let number = components.next()?.as_os_str().to_str()?.parse().ok()?;
+            Some((self.file(number), components.as_path()))
+        };
+        if let Ok(rest) = path.strip_prefix("/dev/fd") {
+            return descriptors(rest);
+        }
+        let own = ["/proc/self", "/proc/thread-self"];
+        let rest = own.iter().find_map(|own| path.strip_prefix(own).ok())?;
+        match rest.strip_prefix("cwd") {
+            Ok(rest) => Some((rustix::io::fcntl_dupfd_cloexec(&self.directory, 3), rest)),
+            Err(_) => descriptors(rest.strip_prefix("fd").ok()?),
+        }
     }
 
     /// Returns its working directory.

@@ -62,6 +62,11 @@ impl SendmsgArguments {
         Ok(Self { address, data: caller.read(data, length)?, control: Vec::new() })
     }
 
+    /// Whether the control data may contain file descriptors.
+    pub(super) fn passes_files(&self) -> bool {
+        !self.control.is_empty()
+    }
+
     /// Returns the control data for the broker's own call. File descriptors to pass are opened in
     /// this process and must be kept open as the second value. Control data that would change the
     /// destination of a packet is removed.

@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags,
-    chmodat, chownat, fstat, openat, removexattr, setxattr, utimensat,
+    AtFlags, FileType, Gid, Mode, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags, chmodat,
+    chownat, fstat, removexattr, setxattr, utimensat,
 };
 use rustix::io::Errno;
 
@@ -204,19 +204,10 @@ fn handle(file: impl AsFd) -> String {
 fn file_at(caller: &Caller, at: i32, path: u64, follow: bool) -> Result<OwnedFd, Errno> {
     let path = text(caller, path, MAX_PATH_LENGTH)?;
     let path = Path::new(std::ffi::OsStr::from_bytes(&path));
-    // `self` must refer to the caller, not to this process.
-    let own = ["/proc/self", "/proc/thread-self", "/dev/fd"];
-    let path = match own.iter().find_map(|own| Some((own, path.strip_prefix(own).ok()?))) {
-        Some((&"/dev/fd", rest)) => Path::new(&format!("/proc/{}/fd", caller.number)).join(rest),
-        Some((_, rest)) => Path::new(&format!("/proc/{}", caller.number)).join(rest),
-        None => path.to_owned(),
-    };
-    let links = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
-    let flags = OFlags::PATH | OFlags::CLOEXEC | links;
     if at == libc::AT_FDCWD || path.is_absolute() {
-        return openat(caller.directory(), &path, flags, Mode::empty());
+        return caller.open_path(caller.directory(), path, follow);
     }
-    openat(caller.file(at)?, &path, flags, Mode::empty())
+    caller.open_path(&caller.file(at)?, path, follow)
 }
 
 /// Like [`file_at`], with the flags of the newer calls.
