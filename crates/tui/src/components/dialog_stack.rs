@@ -260,7 +260,7 @@ impl DialogStack {
     /// Returns the approval request that takes keys and its page.
     pub(crate) fn question_id(&self) -> Option<QuestionId> {
         let approval = self.approvals.front().filter(|_| self.overlay.is_none())?;
-        Some(QuestionId { request: approval.ask.id.clone(), page: approval.page() })
+        Some(QuestionId { request: approval.request.id.clone(), page: approval.page() })
     }
 
     fn approval_view(
