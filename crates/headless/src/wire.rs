@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use parallax_protocol::code_text::is_deceptive;
+use parallax_protocol::code_text::{is_deceptive, is_filler};
 use serde::Serialize;
 
 /// Appends a value as compact JSON and a newline.
@@ -77,7 +77,7 @@ fn escape_controls(out: &mut Vec<u8>, start: usize) {
 
 /// Newlines are the layout of an indented document; in strings, JSON escapes them.
 fn is_escaped(char: char) -> bool {
-    char != '\n' && is_deceptive(char)
+    char != '\n' && (is_deceptive(char) || is_filler(char))
 }
 
 #[cfg(test)]

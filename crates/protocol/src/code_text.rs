@@ -13,25 +13,33 @@ pub fn code_text(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(reveal(text, is_hidden))
+    Cow::Owned(reveal(text, |_, char| is_hidden(char)))
 }
 
 /// Returns prose from outside, such as a message that quotes names, with control characters and
-/// characters that reorder or hide text shown as by [`code_text`]. Characters that scripts and
-/// emoji need (joiners, variation selectors, wide and narrow spaces) are kept.
+/// characters that reorder or hide text, or have no picture, shown as by [`code_text`]. Characters
+/// that scripts and emoji need (joiners, variation selectors, wide and narrow spaces) are kept
+/// where they have a purpose.
 pub fn prose_text(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_deceptive) {
+    let may_hide = |char| is_deceptive(char) || is_filler(char) || is_attached(char);
+    if !text.contains(may_hide) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(reveal(text, is_deceptive))
+    Cow::Owned(reveal(text, |before, char| {
+        let is_variant = matches!(char, '\u{e0100}'..='\u{e01ef}');
+        is_deceptive(char)
+            || is_filler(char) && !(is_variant && may_attach(before, char))
+            || is_attached(char) && !may_attach(before, char)
+    }))
 }
 
-/// Replaces the characters that `is_revealed` selects with a visible form.
-fn reveal(text: &str, is_revealed: fn(char) -> bool) -> String {
+/// Replaces the characters that `is_revealed` selects, given the text before them, with a visible
+/// form.
+fn reveal(text: &str, is_revealed: impl Fn(&str, char) -> bool) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     for char in text.chars() {
         match char {
-            _ if !is_revealed(char) => out.push(char),
+            _ if !is_revealed(&out, char) => out.push(char),
             '\0'..='\x1f' => out.extend(char::from_u32(0x2400 + u32::from(char))),
             '\x7f' => out.push('␡'),
             // Writing to a string cannot fail.
@@ -86,7 +94,7 @@ pub fn is_hidden(char: char) -> bool {
             | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{2000}'..='\u{200f}'
             | '\u{2028}'..='\u{202f}' | '\u{205f}'..='\u{206f}' | '\u{2800}' | '\u{3000}'
             | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
-            | '\u{fff9}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
             | '\u{e0000}'..='\u{e0fff}')
 }
 
@@ -107,7 +115,8 @@ pub fn is_deceptive(char: char) -> bool {
 pub fn is_filler(char: char) -> bool {
     matches!(char,
         '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{3164}' | '\u{ffa0}'
-        | '\u{1d173}'..='\u{1d17a}' | '\u{e0100}'..='\u{e01ef}')
+        | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0100}'..='\u{e01ef}')
 }
 
 /// Whether a character changes only how its neighbors are drawn: joiners and variation selectors.
@@ -152,6 +161,7 @@ mod tests {
         for (text, shown) in [
             ("`a\x1b]0;t\x07b`", "`a␛]0;t␇b`"),
             ("a\u{9b}b\u{202e}c\u{200b}d\u{e0041}", "a\\u{9b}b\\u{202e}c\\u{200b}d\\u{e0041}"),
+            ("de\u{3164}ploy\u{fe0f} x\u{e0100}", "de\\u{3164}ploy\\u{fe0f} x\\u{e0100}"),
             (
                 "👩\u{200d}🚀 ❤\u{fe0f} 1\u{a0}000 葛\u{e0100}\u{3000}字",
                 "👩\u{200d}🚀 ❤\u{fe0f} 1\u{a0}000 葛\u{e0100}\u{3000}字",
