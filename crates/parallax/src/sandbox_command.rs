@@ -49,9 +49,16 @@ pub(crate) fn run(action: SandboxAction) -> Result<SandboxResult, Failure> {
             let (code, reverted) =
                 parallax_sdk::sandboxed_command(&launch, command, mode, &permissions)?.run()?;
             // A failed write to stderr cannot be reported.
-            for path in reverted.restored {
+            for path in &reverted.restored {
                 let path = one_line(&path.to_string_lossy());
                 let _ = writeln!(io::stderr(), "Restored protected path: {path}");
+            }
+            if !reverted.restored.is_empty() {
+                let _ = writeln!(
+                    io::stderr(),
+                    "The replaced contents are saved: if you made the change yourself, run \
+                     `parallax undo --redo` to reapply it"
+                );
             }
             for (path, reason) in reverted.unrestored {
                 let (path, reason) = (one_line(&path.to_string_lossy()), one_line(&reason));
