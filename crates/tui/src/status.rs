@@ -12,7 +12,9 @@ use crate::theme::Theme;
 use crate::tokens::{SEPARATOR, SPINNER, SPINNER_MS, STATIC_MARKER};
 
 /// Minimum columns for the current activity next to facts and keys that may be left out.
-const SUBJECT: usize = 40;
+const SUBJECT: usize = 30;
+/// The ends of the keys that are shown together, in a shorter form if necessary.
+const MAIN_KEYS: [&str; 2] = [" to steer", " to queue"];
 /// Estimated bytes of streamed text per token; the exact number arrives only at the end.
 const BYTES_PER_TOKEN: u64 = 4;
 
@@ -212,12 +214,30 @@ fn tail(working: &AgentActivity, options: StatusOptions<'_>, seconds: u64, room:
     let time = time(seconds);
     // Programs wait for `(esc to cancel,`.
     let first = if options.stops { format!("esc to cancel, {time}") } else { time };
-    let mut details = format!(" ({first}");
-    for part in std::iter::once(&tokens).chain(options.keys).filter(|part| !part.is_empty()) {
-        // A later part may be shorter.
-        if text_width(&details) + text_width(SEPARATOR) + text_width(part) < room {
+    let is_main = |key: &&String| MAIN_KEYS.iter().any(|what| key.ends_with(what));
+    let (main, others): (Vec<&String>, Vec<&String>) = options.keys.iter().partition(is_main);
+    let short = |key: &&String| key.replacen(" to ", " ", 1);
+    let joined = |keys: Vec<String>, tokens: &str| {
+        let parts = [first.clone(), tokens.to_owned()].into_iter().chain(keys);
+        let parts: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
+        format!(" ({}", parts.join(SEPARATOR))
+    };
+    let brief: Vec<String> = main.iter().map(short).collect();
+    let one: Vec<String> = brief.iter().take(1).cloned().collect();
+    // The keys matter more than the number of tokens.
+    let forms = [
+        joined(main.iter().map(|key| (*key).clone()).collect(), &tokens),
+        joined(brief.clone(), &tokens),
+        joined(brief, ""),
+        joined(one, ""),
+        joined(Vec::new(), &tokens),
+    ];
+    let fitting = forms.into_iter().find(|form| text_width(form) < room);
+    let mut details = fitting.unwrap_or_else(|| joined(Vec::new(), ""));
+    for key in others {
+        if text_width(&details) + text_width(SEPARATOR) + text_width(key) < room {
             details.push_str(SEPARATOR);
-            details.push_str(part);
+            details.push_str(key);
         }
     }
     details.push(')');
@@ -297,8 +317,10 @@ mod tests {
         let keys = ["enter to steer".to_owned(), "tab to queue".to_owned()];
         let full = text(status_options(&keys), 100);
         assert!(full.ends_with("… (esc to cancel, 3s · enter to steer · tab to queue)"), "{full}");
-        let some = text(status_options(&keys), 84);
-        assert!(some.ends_with("… (esc to cancel, 3s · enter to steer)"), "{some}");
+        let some = text(status_options(&keys), 80);
+        assert!(some.ends_with("… (esc to cancel, 3s · enter steer · tab queue)"), "{some}");
+        let one = text(status_options(&keys), 68);
+        assert!(one.ends_with("… (esc to cancel, 3s · enter steer)"), "{one}");
         assert!(text(status_options(&keys), 40).ends_with("… (esc to cancel, 3s)"));
         assert!(
             text(StatusOptions { stops: false, ..status_options(&[]) }, 40).ends_with("… (3s)")
