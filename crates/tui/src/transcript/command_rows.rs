@@ -56,9 +56,15 @@ pub(super) fn rows(
         .enumerate()
         .map(|(at, row)| with_prefix(if at == 0 { &context.before.spans } else { &hang }, row))
         .collect();
-    let behind: Vec<&str> = context.notes.into_iter().filter(|text| !text.is_empty()).collect();
-    if !behind.is_empty() {
-        let text = sanitize::one_row(&behind.join("  ")).into_owned();
+    let [about, note] = context.notes.map(sanitize::one_row);
+    // The state matters more than the description.
+    let about = match (about.is_empty(), note.is_empty()) {
+        (_, true) => about.into_owned(),
+        (true, _) => String::new(),
+        _ => format!("{}  ", truncate_text(&about, room.saturating_sub(text_width(&note) + 2))),
+    };
+    let text = format!("{about}{note}");
+    if !text.is_empty() {
         let fits = rows.last().is_some_and(|row| row.width() + 2 + text_width(&text) <= columns);
         match rows.last_mut() {
             Some(last) if fits => {

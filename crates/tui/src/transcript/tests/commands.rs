@@ -186,3 +186,15 @@ fn denial_gives_the_reason_and_the_rule_on_request() {
     assert!(rows.contains("✕ Shell  rm -rf /"), "{rows}");
     assert!(rows.contains("Denied: `rm -rf` is not allowed") && !rows.contains("no-rm"), "{rows}");
 }
+
+#[test]
+fn cancelled_command_keeps_its_state_behind_a_long_description() {
+    let mut view = TestTranscript::default();
+    let args = json!({"command": "make", "description": "Builds everything ".repeat(10)});
+    view.call("a", "run_shell_command", args);
+    let mut done = tool("a", "run_shell_command", ToolKind::Execute, "make");
+    done.status = ToolStatus::Cancelled;
+    view.end(done);
+    let rows = view.take().join("\n");
+    assert!(rows.contains("…  Cancelled"), "{rows}");
+}
