@@ -222,7 +222,7 @@ fn history_search_finds_matches() {
     desk.type_in("draft");
     desk.key(Key::ctrl('r'));
     desk.type_in("FIX");
-    assert_eq!(desk.rows(40, 5), ["(r:) FIX"]);
+    assert_eq!(desk.rows(40, 5), ["⌕ FIX"]);
     let list = |desk: &ComposerHarness| {
         let rows = desk.composer.search_rows(40, &Theme::default());
         rows.iter().map(Line::text).collect::<Vec<_>>()

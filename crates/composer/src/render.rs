@@ -7,7 +7,7 @@ use parallax_screen::{Attributes, Line, Span, Style, text_width};
 use super::layout::{AtomKind, row_of};
 use super::text::Position;
 use super::{Composer, InputMode, VimMode};
-use parallax_screen::layout::truncate_text;
+use parallax_screen::layout::{SEARCH, truncate_text};
 use parallax_screen::theme::Theme;
 
 /// Maximum length in bytes of a line that is highlighted.
@@ -29,14 +29,14 @@ impl Composer {
         let max_rows = max_rows.max(1);
         let (prefix, prefix_style) = self.prefix(theme);
         if let Some(search) = &self.search {
-            let mut row = Line::styled("(r:) ", theme.accent);
-            let room = columns.saturating_sub(6);
+            let mut row = Line::styled(SEARCH, theme.accent);
+            let room = columns.saturating_sub(text_width(SEARCH) + 1);
             let mut query = search.query();
             while text_width(query) > room && !query.is_empty() {
                 let next = self.buffer.labels().next(query, 0);
                 query = query.get(next..).unwrap_or("");
             }
-            let cursor = (5 + text_width(query), 0);
+            let cursor = (text_width(SEARCH) + text_width(query), 0);
             row.push(Span::styled(query.to_owned(), theme.text));
             return RenderedInput { rows: vec![row], cursor };
         }

@@ -5,6 +5,8 @@ use unicode_segmentation::UnicodeSegmentation;
 
 /// The marker of the selected row.
 pub const POINTER: &str = "❯ ";
+/// Before a search.
+pub const SEARCH: &str = "⌕ ";
 /// The prefix of the other rows of the list.
 pub const NO_POINTER: &str = "  ";
 

@@ -3,15 +3,13 @@
 
 use parallax_screen::{Line, Span};
 
-pub(crate) use parallax_screen::layout::{NO_POINTER, pointer};
+pub(crate) use parallax_screen::layout::{NO_POINTER, SEARCH, pointer};
 
 use crate::layout::pad_row;
 use crate::theme::Theme;
 
 /// Windows with fewer rows omit rules and hints.
 pub(crate) const LOW: usize = 12;
-/// Before a search.
-pub(crate) const SEARCH: &str = "⌕ ";
 /// Success.
 pub(crate) const DONE: &str = "✓";
 /// Failure.
