@@ -9,19 +9,28 @@ use crate::diff_view::{self, DiffOptions};
 use crate::theme::Theme;
 
 /// The diff in the sample.
-const DIFF: &str = "@@ -1,3 +1,3 @@\n fn greet(name: &str) -> String {\n-    format!(\"hello \
-                    {name}\")\n+    format!(\"good day {name}\")\n }\n";
+const DIFF: &str = "@@ -1,1 +1,1 @@\n-let text = format!(\"hello {name}\");\n+let text = \
+                    format!(\"good day {name}\");\n";
 
-/// Returns the sample rows.
+/// Returns the sample rows. The diff is first, because few rows fit.
 pub(crate) fn rows(theme: &Theme, width: usize) -> Vec<Line> {
-    let mut rows = vec![
+    let diff = FileDiff {
+        file_path: PathBuf::from("greet.rs"),
+        diff: DIFF.to_owned(),
+        lines_added: 1,
+        lines_removed: 1,
+        is_new_file: false,
+        texts: None,
+    };
+    let mut rows = diff_view::rows(&diff, &DiffOptions::new(theme, width));
+    rows.extend([
         Line::styled("> a prompt", theme.user),
         Line::styled("✦ ", theme.accent)
             .with_span("an answer with ", theme.response)
             .with_span("code", theme.code)
             .with_span(" and a ", theme.response)
             .with_span("link", theme.link),
-    ];
+    ]);
     let code = [
         ("let ", theme.keyword),
         ("total", theme.text),
@@ -43,14 +52,5 @@ pub(crate) fn rows(theme: &Theme, width: usize) -> Vec<Line> {
             .with_span("⚠ warning  ", theme.warning)
             .with_span("✕ failed", theme.error),
     );
-    let diff = FileDiff {
-        file_path: PathBuf::from("greet.rs"),
-        diff: DIFF.to_owned(),
-        lines_added: 1,
-        lines_removed: 1,
-        is_new_file: false,
-        texts: None,
-    };
-    rows.extend(diff_view::rows(&diff, &DiffOptions::new(theme, width)));
     rows
 }
