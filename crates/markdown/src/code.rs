@@ -39,9 +39,11 @@ pub fn code_rows(
             prefix.pop();
             prefix.push(Span::raw(" ".repeat(gutter.len())));
         }
+        // A line of a diff is tinted across the width.
+        let fill = spans.last().map(|span| span.style).filter(|style| style.bg.is_some());
         let mut row = prefix.clone();
         row.extend(spans);
-        rows.push(Line::from(row));
+        rows.push(Line { fill_style: fill, ..Line::from(row) });
     }
     rows
 }

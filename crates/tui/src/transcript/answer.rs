@@ -151,7 +151,7 @@ impl Answer {
         will_change: bool,
     ) -> Vec<Line> {
         let first = !self.is_committed;
-        match &mut self.stream {
+        let mut rows = match &mut self.stream {
             _ if self.is_dropped => Vec::new(),
             // Code that the stream processes keeps its colors.
             Some(stream) if will_change => with_answer_marker(
@@ -166,7 +166,12 @@ impl Answer {
             ),
             None if first => self.rows(renderer),
             None => Vec::new(),
+        };
+        if renderer.is_transient {
+            // What is painted over stays as short as its text.
+            rows.iter_mut().for_each(|row| row.fill_style = None);
         }
+        rows
     }
 
     /// Whether rows were returned for the scrollback.
