@@ -11,7 +11,7 @@ mod tabs;
 pub(crate) mod url_warning;
 
 pub(crate) use field::{Field, FieldDialog};
-pub(crate) use layout::{RowLayout, wrap_entries};
+pub(crate) use layout::{RowLayout, scroll_position, wrap_entries};
 pub(crate) use list::{ListDialog, ListItem};
 pub(crate) use panel::{Panel, PanelText};
 pub(crate) use question::{QuestionAnswer, QuestionDialog};

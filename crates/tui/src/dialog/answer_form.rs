@@ -9,7 +9,7 @@ use parallax_screen::{Key, Line, Span, wrap};
 use serde_json::Value;
 
 use super::field::Field;
-use super::{DialogKey, DialogView};
+use super::{DialogKey, DialogView, scroll_position};
 use crate::layout::truncate_text;
 use crate::sanitize;
 use crate::theme::Theme;
@@ -282,7 +282,7 @@ impl AnswerForm {
         }
         let (body, cursor) = match self.pages.get(self.at) {
             Some(page) => page.view(width, theme, plain),
-            None => (self.review(width, theme), None),
+            None => (self.review(width, theme, plain), None),
         };
         let hint = match self.pages.get(self.at) {
             None => "enter send · tab/shift+tab next/previous question · esc cancel",
@@ -313,8 +313,8 @@ impl AnswerForm {
             cursor_visible: in_sight,
         });
         if is_cut {
-            let end = (skipped + room).min(all);
-            let text = format!("{}-{end} of {all} · page up/down · esc cancel", skipped + 1);
+            let position = scroll_position(skipped, all.saturating_sub(skipped + room));
+            let text = format!("{position} · esc cancel");
             hint = vec![Line::styled(truncate_text(&text, width), theme.secondary)];
         }
         let top = rows.len();
@@ -359,9 +359,11 @@ impl AnswerForm {
         line.with_span("Review", style)
     }
 
-    fn review(&self, width: usize, theme: &Theme) -> Vec<Line> {
+    fn review(&self, width: usize, theme: &Theme, plain: bool) -> Vec<Line> {
         let hang = [Span::raw("    ")];
-        let mut rows = vec![Line::styled("Send these answers?", theme.text.bold())];
+        let asks = if plain { "asks:" } else { ASKS };
+        let title = Line::styled(format!("{asks} "), theme.warning.bold());
+        let mut rows = vec![title.with_span("Send these answers?", theme.text.bold())];
         for page in &self.pages {
             let answer = page.answer();
             let header = sanitize::one_row(&page.question.header).into_owned();

@@ -29,6 +29,13 @@ impl fmt::Debug for RowLayout {
     }
 }
 
+/// Returns where the visible rows of a text are, with the keys that scroll it.
+pub(crate) fn scroll_position(rows_above: usize, rows_below: usize) -> String {
+    let above = (rows_above > 0).then(|| format!("↑ {rows_above} more · "));
+    let below = (rows_below > 0).then(|| format!("↓ {rows_below} more · "));
+    format!("{}{}page up/down", above.unwrap_or_default(), below.unwrap_or_default())
+}
+
 /// Wraps lines. An entry, which begins further to the right than text, continues under its own text.
 pub(crate) fn wrap_entries(lines: &[Line], width: usize) -> Vec<Line> {
     let wrapped = lines.iter().flat_map(|line| {

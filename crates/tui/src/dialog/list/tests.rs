@@ -102,7 +102,7 @@ fn rows_above_a_list_are_paged() {
     };
     let rows = render(&list, 40, 10);
     assert_eq!(rows[0], "Items");
-    assert_eq!(rows[4], "  1-3 of 20 · page up/down");
+    assert_eq!(rows[4], "  ↓ 17 more · page up/down");
     assert_eq!(rows[5..8], ["❯ 1. item 1", "  2. item 2", "  3. item 3"]);
     assert_eq!(rows.len(), 9);
     press(&mut list, KeyCode::PageDown);

@@ -4,7 +4,7 @@ use parallax_screen::{Line, Span, Style, text_width, wrap};
 
 use super::{ListDialog, ListItem};
 use crate::dialog::field::search_row;
-use crate::dialog::layout::wrap_entries;
+use crate::dialog::layout::{scroll_position, wrap_entries};
 use crate::dialog::tabs::hint;
 use crate::dialog::{DialogView, tabs};
 use crate::layout::{hint_row, truncate_row, truncate_text, with_prefix};
@@ -191,7 +191,7 @@ impl ListDialog {
         self.intro_page.set((page, last));
         let (at, count) = (self.intro_at.min(last), rows.len());
         let mut shown: Vec<Line> = rows.into_iter().skip(at).take(page).collect();
-        let text = format!("  {}-{} of {count} · page up/down", at + 1, at + shown.len());
+        let text = format!("  {}", scroll_position(at, count - at - shown.len()));
         let line = Line::styled(truncate_text(&text, width), theme.warning);
         match room {
             // The first page shows that there are more.

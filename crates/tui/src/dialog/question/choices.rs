@@ -147,7 +147,16 @@ impl QuestionDialog {
     }
 
     pub(super) fn label(&self, choice: Choice) -> String {
-        let rule = || self.selected_rule().map(rule_text::short_description).unwrap_or_default();
+        let rule = || {
+            let text = self.selected_rule().map(rule_text::short_description).unwrap_or_default();
+            match &self.request.preview {
+                // The name that the server uses.
+                Some(Preview::Mcp { server, tool, .. }) => {
+                    text.replacen(&self.request.name, &format!("{tool} of {server}"), 1)
+                }
+                _ => text,
+            }
+        };
         if self.request.question == Question::ExitPlanMode {
             let words = match choice {
                 Choice::ToolResult(_) => "Yes, and auto-approve edits",
@@ -210,7 +219,7 @@ impl QuestionDialog {
             Choice::ToolResult(_) if self.request.question == Question::Edit => {
                 "Yes, and switch to auto-edit mode".to_owned()
             }
-            Choice::ToolResult(_) => "Yes, and don't ask again this session".to_owned(),
+            Choice::ToolResult(_) => "Yes, allow for this session".to_owned(),
             Choice::Hunks => "Select hunks to apply".to_owned(),
             Choice::Editor => "Edit it in the external editor first".to_owned(),
             Choice::Amount => "Yes, with another amount".to_owned(),

@@ -6,15 +6,13 @@ use parallax_screen::{Line, Span, text_width};
 
 use super::QuestionDialog;
 use super::body::Body;
-use crate::dialog::DialogView;
-use crate::layout::{pad_row, truncate_text, truncate_with_mark};
+use crate::dialog::{DialogView, scroll_position};
+use crate::layout::{count, pad_row, truncate_text, truncate_with_mark};
 use crate::theme::Theme;
 use crate::tokens::LOW;
 
 /// Rows that the body keeps, if there are twice as many, although some answers are out of view.
 const LEAST_BODY: usize = 3;
-/// Minimum columns to show the names of keys.
-const NAMES_KEYS: usize = 50;
 /// Minimum columns for the whole question and the beginning of the name of the file.
 const NAMES_FILE: usize = 40;
 
@@ -43,7 +41,7 @@ impl QuestionDialog {
         let mut body = Body { rows, important };
         let length = body.rows.len();
         // The keys, in windows that are not the lowest.
-        let hint = self.hint(width, theme).filter(|_| height >= LOW);
+        let hint = self.hint(width, false, theme).filter(|_| height >= LOW);
         let rest = height.saturating_sub(1 + usize::from(hint.is_some()));
         let answers = self.choices.len();
         let chosen = self.chosen_rows(width, theme).len();
@@ -54,28 +52,38 @@ impl QuestionDialog {
         let room = rest.saturating_sub(least).max(chosen).clamp(1, limit);
         let foot = self.compact_answers(width, room.min(answers - 1 + chosen), theme);
         let visible_rows = rest.saturating_sub(foot.len()).min(length);
-        let (shown, position_text) = match self.excerpt(&body, visible_rows, theme) {
-            Some(excerpt) if width < NAMES_KEYS => {
-                (excerpt.rows, format!(" {}/{length}", excerpt.shown))
-            }
+        let (shown, [long, short]) = match self.excerpt(&body, visible_rows, theme) {
             Some(excerpt) => {
-                (excerpt.rows, format!(" · {} of {length} rows · page up/down", excerpt.shown))
+                let hidden = length - excerpt.shown;
+                let long = format!(" · {} not shown · page up/down", count(hidden, "row"));
+                (excerpt.rows, [long, format!(" ↓{hidden}")])
             }
             None => {
-                let from = self.update_scroll(length, visible_rows, change);
-                let to = from + visible_rows;
-                let position_text = match length - visible_rows {
-                    0 => String::new(),
-                    _ if width < NAMES_KEYS => format!(" {}-{to}/{length}", from + 1),
-                    _ => format!(" · {}-{to} of {length} · page up/down", from + 1),
+                let above = self.update_scroll(length, visible_rows, change);
+                let below = length - visible_rows - above;
+                let position = match above + below {
+                    0 => [String::new(), String::new()],
+                    _ => {
+                        let arrow = |sign: &str, rows: usize| match rows {
+                            0 => String::new(),
+                            rows => format!(" {sign}{rows}"),
+                        };
+                        let short = format!("{}{}", arrow("↑", above), arrow("↓", below));
+                        [format!(" · {}", scroll_position(above, below)), short]
+                    }
                 };
-                (body.rows.drain(from..to).collect(), position_text)
+                (body.rows.drain(above..above + visible_rows).collect(), position)
             }
         };
-        let question = truncate_text(
-            &self.question_with_file(&title, width),
-            width.saturating_sub(text_width(&position_text)),
-        );
+        let question = self.question_with_file(&title, width);
+        let fits = text_width(&question) + text_width(&long) <= width;
+        // Without it, the keys are in the hint.
+        let hint = match hint {
+            Some(_) if !fits => self.hint(width, true, theme),
+            hint => hint,
+        };
+        let position_text = if fits { long } else { short };
+        let question = truncate_text(&question, width.saturating_sub(text_width(&position_text)));
         let mut rows = vec![
             Line::styled(question, theme.text.bold()).with_span(position_text, theme.secondary),
         ];

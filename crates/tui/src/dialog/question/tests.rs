@@ -419,7 +419,8 @@ fn small_window_shows_the_file_and_scroll_position() {
         let before = rows(&dialog, width, height);
         let echoes = before.iter().filter(|row| row.contains("echo")).count();
         assert!(echoes > 1 && before.iter().any(|row| row.starts_with("❯ 1.")), "{before:?}");
-        assert!(before[0].contains(&format!(" 1-{echoes}/")), "{before:?}");
+        // The 40 lines of the command are followed by its directory and the commands it runs.
+        assert!(before[0].contains(" ↓") && !before[0].contains('↑'), "{before:?}");
         press(&mut dialog, Key::plain(KeyCode::PageDown));
         let after = rows(&dialog, width, height);
         assert!(after[1].trim() == format!("echo {echoes}"), "a page, not a row: {after:?}");
@@ -524,7 +525,34 @@ fn destructive_command_has_the_danger_color() {
         .map(|span| span.text.as_ref())
         .collect();
     assert_eq!(danger, "rm -rf srcrm -rf src", "the reason and the command");
-    assert!(rows.iter().any(|row| row.text() == "It needs approval each time."), "{rows:?}");
+    assert!(
+        rows.iter().any(|row| row.text().ends_with("file. It needs approval each time.")),
+        "{rows:?}"
+    );
+}
+
+#[test]
+fn position_of_the_body_and_its_keys_are_shown_in_one_form() {
+    let mut long = ask();
+    long.preview = Some(Preview::Command {
+        command: (0..40).map(|line| format!("echo {line}\n")).collect(),
+        directory: "/p".into(),
+    });
+    let mut dialog = QuestionDialog::new(long);
+    dialog.view(49, 13, 1, &Theme::default());
+    press(&mut dialog, Key::plain(KeyCode::PageDown));
+    for (width, height) in [(49, 8), (79, 8), (79, 20)] {
+        let rows = dialog.view(width, height, 1, &Theme::default()).rows;
+        let text = rows.iter().map(Line::text).collect::<Vec<_>>().join("\n");
+        assert!(text.contains('↑') && text.contains('↓'), "{text}");
+        let is_low = height < crate::tokens::LOW;
+        assert!(text.contains("page up/down") || (width < 60 && is_low), "{text}");
+    }
+    // Below a title in a window that is not the lowest, the keys are in the hint.
+    dialog.choices.extend([Choice::Hunks, Choice::Editor]);
+    let rows = dialog.view(49, 13, 1, &Theme::default()).rows;
+    let hint = rows.last().map(Line::text).unwrap_or_default();
+    assert_eq!(hint, "page up/down · ? why · esc no", "{rows:#?}");
 }
 
 #[test]

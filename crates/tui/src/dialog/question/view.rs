@@ -1,7 +1,7 @@
 //! Renders the approval dialog: what would happen, why approval is required, the answers.
 
 use parallax_protocol::event::Question;
-use parallax_protocol::tool::Preview;
+use parallax_protocol::tool::{Preview, ToolKind};
 use parallax_screen::{Line, Span, Style, with_visible_characters};
 
 use super::body::{Body, wrap};
@@ -9,7 +9,7 @@ use super::choices::Choice;
 use super::danger::{danger_ranges, highlighted};
 use super::excerpt::{Excerpt, excerpt};
 use super::{ActiveInput, BodyPage, QuestionDialog};
-use crate::dialog::{DialogView, rule_text, url_warning};
+use crate::dialog::{DialogView, rule_text, scroll_position, url_warning};
 use crate::layout::truncate_with_mark;
 use crate::layout::{count, hint_row, truncate_text};
 use crate::sanitize;
@@ -42,7 +42,7 @@ impl QuestionDialog {
         let mut body = self.body(width, theme);
         let length = body.rows.len();
         let (choices, cursor) = self.render_footer(width, theme);
-        let hint = self.hint(width, theme);
+        let hint = self.hint(width, false, theme);
         let foot: Vec<Line> = choices.iter().cloned().chain(hint.clone()).collect();
         let mut reason = self.reason_rows(width, theme);
         let needs = |rows: &[&Vec<Line>]| rows.iter().map(|rows| rows.len()).sum::<usize>();
@@ -109,20 +109,18 @@ impl QuestionDialog {
         let scroll_text = match self.excerpt(&body, visible_rows, theme) {
             Some(excerpt) => {
                 rows.extend(excerpt.rows);
-                format!("{} not shown · ", count(length - excerpt.shown, "row"))
+                format!("{} not shown · page up/down", count(length - excerpt.shown, "row"))
             }
             None => {
                 let scroll =
                     self.update_scroll(length, visible_rows, self.first_change(&body.rows));
                 let rows_below = length - visible_rows - scroll;
                 rows.extend(body.rows.into_iter().skip(scroll).take(visible_rows));
-                let hint_above = (scroll > 0).then(|| format!("↑ {scroll} more · "));
-                let hint_below = (rows_below > 0).then(|| format!("↓ {rows_below} more · "));
-                [hint_above, hint_below].into_iter().flatten().collect()
+                scroll_position(scroll, rows_below)
             }
         };
         if room > visible_rows {
-            let line = Line::styled(format!("  {scroll_text}page up/down"), theme.secondary);
+            let line = Line::styled(format!("  {scroll_text}"), theme.secondary);
             let longer = self.with_part_counts(line.clone(), theme);
             rows.push(if longer.width() <= width { longer } else { line });
         }
@@ -142,7 +140,10 @@ impl QuestionDialog {
 
     /// Returns the reason for the question.
     fn reason(&self) -> String {
-        let named = format!("`{}`", display_name(&self.request.name));
+        let named = match &self.request.preview {
+            Some(Preview::Mcp { server, tool, .. }) => format!("`{tool}` of `{server}`"),
+            _ => format!("`{}`", display_name(&self.request.name)),
+        };
         let reason = &self.request.policy_decision.reason;
         let reason = reason.replace(&format!("`{}`", self.request.name), &named);
         reason.replace("`auto_edit`", "`auto-edit`").replace("`yolo`", "`YOLO`")
@@ -160,7 +161,10 @@ impl QuestionDialog {
         }
         lines.extend(self.address_warnings().into_iter().map(|it| Line::styled(it, danger)));
         if policy_decision.always_ask && self.request.question != Question::ExitPlanMode {
-            let line = with_names(&with_period(&self.reason()), theme.warning, theme);
+            let is_call = self.request.no_rule_reason.is_some() && self.request.preview.is_some();
+            let each_time = if is_call { " It needs approval each time." } else { "" };
+            let reason = format!("{}{each_time}", with_period(&self.reason()));
+            let line = with_names(&reason, theme.warning, theme);
             let marked = danger_ranges(&line.text(), &policy_decision.destructive);
             lines.push(highlighted(line, &marked, danger));
         }
@@ -214,12 +218,10 @@ impl QuestionDialog {
         // Without a preview, the question is not about a call that a rule could cover.
         if let Some(reason) =
             self.request.no_rule_reason.as_ref().filter(|_| self.request.preview.is_some())
+            && !policy_decision.always_ask
             && self.choices.iter().all(only_once)
         {
-            let reason = match policy_decision.always_ask {
-                true => "It needs approval each time.".to_owned(),
-                false => with_period(&format!("It cannot be allowed permanently: {reason}")),
-            };
+            let reason = with_period(&format!("It cannot be allowed permanently: {reason}"));
             rows.extend(wrap(&with_names(&reason, theme.secondary, theme), width, &[]));
         }
         rows
@@ -305,6 +307,7 @@ impl QuestionDialog {
             Question::Info => match &self.request.preview {
                 Some(Preview::Urls { .. }) => "Allow this web request?",
                 Some(Preview::Skill { .. }) => "Allow this skill?",
+                _ if self.request.kind == ToolKind::Plan => "Switch to plan mode?",
                 _ => "Allow this?",
             },
         };
@@ -386,8 +389,9 @@ impl QuestionDialog {
         (rows, None)
     }
 
-    /// Returns the key hints while an answer is chosen.
-    pub(super) fn hint(&self, width: usize, theme: &Theme) -> Option<Line> {
+    /// Returns the key hints while an answer is chosen; `scrolls` is whether to name the keys that
+    /// scroll the body.
+    pub(super) fn hint(&self, width: usize, scrolls: bool, theme: &Theme) -> Option<Line> {
         if self.hunks.is_some() || self.typing.is_some() {
             return None;
         }
@@ -402,7 +406,8 @@ impl QuestionDialog {
             true if self.saves_for_all_projects => "tab this project only · ",
             true => "tab all projects · ",
         };
-        let hint = format!("{rule} · {widen}{edit}{scope}esc no");
+        let scroll = if scrolls { "page up/down · " } else { "" };
+        let hint = format!("{scroll}{rule} · {widen}{edit}{scope}esc no");
         Some(Line::styled(hint_row(&hint, width), theme.secondary))
     }
 }
