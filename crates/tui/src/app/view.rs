@@ -127,7 +127,11 @@ impl App {
         }
         // Pending messages stay visible, even above a dialog.
         if !(is_asking && low) {
-            rows.extend(self.prompt_queue.rows(width, &self.theme));
+            let queued = self.prompt_queue.rows(width, &self.theme);
+            if !rows.is_empty() && !queued.is_empty() && height >= MIN_HEIGHT_FOR_PADDING {
+                rows.push(Line::EMPTY);
+            }
+            rows.extend(queued);
         }
         if self.dialogs.is_writing(self.clock.now_ms()) && !self.dialogs.is_open() {
             let text = "? A request waits until you stop typing.";
@@ -149,7 +153,8 @@ impl App {
         }
         let alone = self.shell.work();
         // An approval dialog itself shows that the agent waits.
-        let hidden = (is_asking && low) || self.is_answering();
+        let is_hidden_request = self.dialogs.is_writing(self.clock.now_ms());
+        let hidden = (is_asking && low) || self.is_answering() || is_hidden_request;
         if let Some(working) = self.turn.working().or(alone.as_ref()).filter(|_| !hidden) {
             if !low {
                 rows.push(Line::EMPTY);
@@ -323,7 +328,8 @@ impl App {
         // The lines are below each other, except where they are read aloud.
         let widest = words.iter().map(|(key, _)| text_width(key)).max().unwrap_or(0);
         let widest = if self.settings.screen_reader { 0 } else { widest };
-        let column = (width / 2).max(20);
+        let first = words.iter().step_by(2).map(|(_, text)| widest + 2 + text_width(text)).max();
+        let column = (width / 2).max(20).max(first.unwrap_or(0) + 2);
         let mut rows = Vec::new();
         for pair in words.chunks(if width < 60 { 1 } else { 2 }) {
             let mut line = Line::EMPTY;

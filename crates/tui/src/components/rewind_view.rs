@@ -143,7 +143,7 @@ fn prompt_item(prompt: &PromptEntry, theme: &Theme) -> ListItem {
         (0, _) => String::new(),
         // Lines changed by shell commands are not counted.
         (_, 0) => format!("{files} changed"),
-        _ => format!("+{added} -{removed} in {files}"),
+        _ => format!("+{added} −{removed} in {files}"),
     };
     let first = prompt.text.lines().next().unwrap_or_default().replace('\t', " ");
     // A short prompt is whole in the list.
