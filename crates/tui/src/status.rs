@@ -7,6 +7,7 @@ use parallax_sdk::settings::LoadingPhrases;
 
 use crate::layout::truncate_with_mark;
 use crate::phrases::phrase;
+use crate::sanitize::one_row;
 use crate::status_line;
 use crate::theme::Theme;
 use crate::tokens::{SEPARATOR, SPINNER, SPINNER_MS, STATIC_MARKER};
@@ -142,7 +143,8 @@ impl AgentActivity {
             return Line::styled(format!("{reason} in {remaining}s"), theme.warning);
         }
         if !self.hooks.is_empty() {
-            let first = |name: &String| name.lines().next().unwrap_or_default().to_owned();
+            let first =
+                |name: &String| one_row(name.lines().next().unwrap_or_default()).into_owned();
             let names: Vec<String> = self.hooks.iter().map(first).collect();
             return Line::styled(format!("Running hook: {}", names.join(", ")), theme.text);
         }

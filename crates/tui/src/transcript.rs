@@ -36,7 +36,9 @@ use std::sync::Arc;
 
 use parallax_protocol::ids::{ApprovalId, CallId, ItemId};
 
-pub(crate) use describe::{display_name, format_done, title_in_words, without_verb};
+pub(crate) use describe::{
+    display_name, format_done, format_line_counts, title_in_words, without_verb,
+};
 pub use find::SearchNeedle;
 pub(crate) use image::DecodedImage;
 pub use item::{LocalId, LocalItem};

@@ -252,10 +252,9 @@ impl List {
             if number >= limit && !chosen {
                 continue;
             }
-            let mut row = candidate.label.clone();
+            let mut row = sanitize(&candidate.label);
             if !candidate.description.is_empty() {
-                let control = |char: char| if char.is_control() { ' ' } else { char };
-                row.extend(": ".chars().chain(candidate.description.chars().map(control)));
+                row.push_str(&format!(": {}", sanitize(&candidate.description)));
             }
             rows.push(if chosen { format!("selected: {row}") } else { row });
         }
@@ -278,9 +277,10 @@ impl List {
         // The name of a command is more informative than its aliases.
         let command = candidate.insert.trim_start_matches('/');
         let has_aliases = !command.is_empty() && candidate.label.len() > command.len();
-        let name = match has_aliases && candidate.label.starts_with(command) {
-            true => truncate_text(&candidate.label, most_name),
-            false => truncate_start(&candidate.label, most_name),
+        let label = sanitize(&candidate.label);
+        let name = match has_aliases && label.starts_with(command) {
+            true => truncate_text(&label, most_name),
+            false => truncate_start(&label, most_name),
         };
         let mut row = Line::styled(mark, theme.accent).with_span(name.clone(), style);
         let description = sanitize(&candidate.description);

@@ -19,8 +19,7 @@ pub(crate) fn metadata_warning(text: &str) -> Option<String> {
 
 /// Returns a warning about a URL if its host is not the one it seems to be, or not a public one.
 pub(crate) fn warning(url: &str) -> Option<String> {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let authority = authority(url);
     if let Some((user, host)) = authority.rsplit_once('@') {
         return Some(format!("The host is {host}; {user} is only a user name"));
     }
@@ -38,6 +37,12 @@ pub(crate) fn warning(url: &str) -> Option<String> {
         _ => return None,
     };
     Some(format!("Address of {what}"))
+}
+
+/// Returns the part of a URL that names the host.
+pub(crate) fn authority(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', '?', '#', '\\']).next().unwrap_or_default()
 }
 
 /// Returns the host without brackets and port, in lower case.

@@ -168,7 +168,10 @@ impl ItemRenderer<'_> {
         let style = self.theme.text.bold();
         let mut rows = command_rows::rows(&shell.command, style, context, self.inner(), self);
         let limit = if self.options.expanded { usize::MAX } else { self.output_rows };
-        let output = shell.output.rows(self.inner(), limit, self.theme);
+        let mut output = shell.output.rows(self.inner(), limit, self.theme);
+        if !shell.running && !self.options.expanded {
+            tool_rows::name_key(&mut output, self.inner());
+        }
         // A screen reader announced most of it while the command was running.
         let at = if shell.unannounced_lines.is_some() { 0 } else { rows.len() };
         rows.splice(at..at, output);

@@ -219,6 +219,7 @@ fn done_rows(tool: &Tool, done: &FinishedCall, renderer: &ItemRenderer<'_>) -> (
     }
     rows.extend(instruction_rows(done, columns, renderer));
     let limited = |rows: usize| if renderer.options.expanded { usize::MAX } else { rows };
+    let head_rows = rows.len();
     match &done.body {
         CallBody::None => {}
         CallBody::Text(text) => {
@@ -272,12 +273,31 @@ fn done_rows(tool: &Tool, done: &FinishedCall, renderer: &ItemRenderer<'_>) -> (
         }
         _ => {}
     }
+    if !renderer.options.expanded {
+        name_key(rows.get_mut(head_rows..).unwrap_or_default(), columns);
+    }
     if let Some(code) = done.exit_code.filter(|code| *code != 0) {
         rows.push(Line::styled(format!("exit code {code}"), theme.error));
     }
     rows.splice(0..0, renderer.unannounced_lines(done.unannounced_lines.as_deref()));
     let failed = done.status.for_exit_code(done.exit_code) == ToolStatus::Error;
     (rows, if failed { theme.error } else { theme.border })
+}
+
+/// Adds the key that shows all rows to the row, before or after the others, that counts them.
+pub(super) fn name_key(rows: &mut [Line], columns: usize) {
+    const KEY: &str = " (ctrl+o)";
+    let last = rows.len().saturating_sub(1);
+    let ends = rows.iter_mut().enumerate().filter(|(at, _)| *at == 0 || *at == last);
+    for (_, row) in ends {
+        let text = row.text();
+        let counts = text.starts_with("… ") && text.contains(" more line");
+        if let (true, Some(last)) = (counts, row.spans.last().map(|span| span.style))
+            && row.width() + KEY.len() <= columns
+        {
+            row.push(Span::styled(KEY, last));
+        }
+    }
 }
 
 /// Colors the numbers of added and removed lines.

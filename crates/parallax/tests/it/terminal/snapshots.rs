@@ -79,7 +79,9 @@ fn without_spinner(row: &str) -> String {
     };
     let what: String = before.chars().skip(1).collect();
     // Tokens are shown only after the first second.
-    let mut keys: Vec<&str> = facts.split(" · ").filter(|fact| fact.contains(" to ")).collect();
+    let is_key =
+        |fact: &&str| !fact.trim_end_matches(')').trim_end_matches('s').ends_with(" token");
+    let mut keys: Vec<&str> = facts.split(" · ").filter(is_key).collect();
     if let Some((stop, _)) = keys.first().and_then(|stop| stop.split_once(", ")) {
         keys[0] = stop;
     }

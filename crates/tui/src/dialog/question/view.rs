@@ -15,7 +15,7 @@ use crate::layout::{count, hint_row, truncate_text};
 use crate::sanitize;
 use crate::theme::Theme;
 use crate::tokens::{selectable, selectable_rows};
-use crate::transcript::{display_name, without_verb};
+use crate::transcript::{display_name, format_line_counts, without_verb};
 
 /// Minimum number of body rows, including the row that counts the rest.
 const MIN_BODY_ROWS: usize = 4;
@@ -180,7 +180,15 @@ impl QuestionDialog {
     fn address_warnings(&self) -> Vec<String> {
         let mut warnings: Vec<String> = match &self.request.preview {
             Some(Preview::Urls { urls, .. }) => {
-                urls.iter().filter_map(|url| url_warning::warning(url)).collect()
+                let about = |url: &String| {
+                    let warning = url_warning::warning(url)?;
+                    // With several, it must be clear which one is meant.
+                    Some(match urls.len() {
+                        1 => warning,
+                        _ => format!("{}: {warning}", url_warning::authority(url)),
+                    })
+                };
+                urls.iter().filter_map(about).collect()
             }
             Some(Preview::Command { command, .. }) => {
                 url_warning::metadata_warning(command).into_iter().collect()
@@ -342,8 +350,11 @@ impl QuestionDialog {
             rows.push(Line::styled(format!("  for subagent {agent}"), theme.secondary));
         }
         let (name, title) = (&self.request.name, &self.request.title);
-        let what = Line::styled(format!("{} ", display_name(name)), theme.text.bold())
+        let mut what = Line::styled(format!("{} ", display_name(name)), theme.text.bold())
             .with_span(without_verb(name, title).to_owned(), theme.text);
+        if let Some(Preview::Diff(diff)) = &self.request.preview {
+            what = what.with_span(format!("  {}", format_line_counts(diff)), theme.secondary);
+        }
         // These previews name the tool.
         if !matches!(self.request.preview, Some(Preview::Command { .. } | Preview::Mcp { .. })) {
             rows.extend(wrap(&what, width, &[Span::raw("  ")]));
