@@ -60,13 +60,13 @@ pub fn code_spans(text: &str, pieces: &Pieces, options: &RenderOptions<'_>) -> V
 }
 
 /// The code blocks of a growing text that is rendered repeatedly.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct CodeBlockCache {
     blocks: Vec<CachedCodeBlock>,
     next: usize,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct CachedCodeBlock {
     language: String,
     /// All lines as they were last rendered.

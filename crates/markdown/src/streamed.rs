@@ -41,7 +41,7 @@ pub(super) const RELEASED_LINES: usize = 3;
 const SMALL_BLOCK: usize = 4 * 1024;
 
 /// Markdown that grows at its end. See [`super::render`] for complete text.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct StreamedMarkdown {
     /// Text that is not processed yet: possibly complete lines and an open one.
     incoming: String,
@@ -63,7 +63,7 @@ pub struct StreamedMarkdown {
     rendered_tail: Option<RenderedTail>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct OpenCode {
     fence: Fence,
     highlighter: Highlighter,
@@ -71,7 +71,7 @@ struct OpenCode {
 }
 
 /// The cached rows of what can still change.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct RenderedTail {
     width: usize,
     theme: String,

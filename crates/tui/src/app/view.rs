@@ -55,8 +55,9 @@ impl App {
         // The last column stays empty: some terminals wrap when it is painted.
         let width = columns.saturating_sub(1).max(1);
         let covers = layout == Layout::Inline && self.dialogs.covers();
-        let is_colored = layout == Layout::Inline && self.theme.colors_code();
-        self.transcript.wait_for_grammars(is_colored && highlight::is_pending());
+        // Without tints, the text of a change has no syntax colors.
+        let is_tinted = layout == Layout::Inline && self.theme.added.bg.is_some();
+        self.transcript.wait_for_grammars(is_tinted && highlight::is_pending());
         let finished = match layout {
             Layout::Full => Vec::new(),
             // They stay in the terminal as they are, and return when the dialog is closed.

@@ -127,7 +127,7 @@ impl Answer {
         let rows = match stream {
             Some(mut stream) => stream.finish(&render_options(renderer)),
             None if first => {
-                if self.has_code() {
+                if ["```", "~~~"].iter().any(|fence| self.text().contains(fence)) {
                     wait_a_moment();
                 }
                 markdown::render(self.text(), &render_options(renderer))
@@ -138,27 +138,11 @@ impl Answer {
         with_answer_marker(rows, first, renderer)
     }
 
-    /// Whether the answer may contain fenced code.
-    pub(super) fn has_code(&self) -> bool {
-        ["```", "~~~"].iter().any(|fence| self.text().contains(fence))
-    }
-
-    /// Returns the rows not returned before, as they look now. `will_change` is whether they will
-    /// look different when they are returned.
-    pub(super) fn remaining_rows(
-        &mut self,
-        renderer: &ItemRenderer<'_>,
-        will_change: bool,
-    ) -> Vec<Line> {
+    /// Returns the rows not returned before, as they look now.
+    pub(super) fn remaining_rows(&mut self, renderer: &ItemRenderer<'_>) -> Vec<Line> {
         let first = !self.is_committed;
         let mut rows = match &mut self.stream {
             _ if self.is_dropped => Vec::new(),
-            // Code that the stream processes keeps its colors.
-            Some(stream) if will_change => with_answer_marker(
-                stream.clone().remaining_rows(&render_options(renderer)),
-                first,
-                renderer,
-            ),
             Some(stream) => with_answer_marker(
                 stream.remaining_rows(&render_options(renderer)),
                 first,

@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use parallax_protocol::tool::ToolKind;
 use parallax_screen::Line;
 
 use super::draw::{ItemRenderer, ItemSpacing};
 use super::item::Item;
-use super::{GrammarWait, ThoughtDisplay, Transcript, describe, read_group, tool_rows};
+use super::{GrammarWait, ThoughtDisplay, Transcript, read_group, tool_rows};
 use crate::highlight;
 use crate::theme::Theme;
 
@@ -39,7 +38,8 @@ impl Transcript {
             if item.is_open() && !matches!(item, Item::Answer(_)) && !draw.is_final(item) {
                 break;
             }
-            if self.grammar_wait == GrammarWait::On && has_code(item) {
+            let is_change = matches!(item, Item::Tool(tool) if tool.diff().is_some());
+            if is_change && self.grammar_wait == GrammarWait::On {
                 highlight::load();
                 break;
             }
@@ -122,8 +122,7 @@ impl Transcript {
             let (more, shape) = match item {
                 Item::Answer(answer) => {
                     let is_committed = answer.is_committed();
-                    let waits = self.grammar_wait == GrammarWait::On && answer.has_code();
-                    let more = answer.remaining_rows(&draw, waits);
+                    let more = answer.remaining_rows(&draw);
                     // The rows above belong to the same answer.
                     if is_committed {
                         shape_before = None;
@@ -173,17 +172,5 @@ impl Transcript {
             rows.insert(0, Line::styled(text, theme.secondary));
         }
         rows
-    }
-}
-
-/// Whether the rows of an item have syntax colors.
-fn has_code(item: &Item) -> bool {
-    match item {
-        Item::Tool(tool) => {
-            let is_command = describe::kind(&tool.name) == Some(ToolKind::Execute);
-            tool.diff().is_some() || is_command
-        }
-        Item::Answer(answer) => answer.has_code(),
-        _ => false,
     }
 }
