@@ -113,7 +113,7 @@ pub struct Transcript {
     typed_forms: Vec<(String, Arc<str>)>,
 }
 
-/// Whether changes and answers with code are held back until the grammars are loaded.
+/// Whether changes are held back until the grammars are loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum GrammarWait {
     #[default]
@@ -139,7 +139,7 @@ impl Transcript {
         self.items.is_empty()
     }
 
-    /// Sets whether changes and answers with code are held back from the scrollback until the grammars are loaded. Rows in
+    /// Sets whether changes are held back from the scrollback until the grammars are loaded. Rows in
     /// the scrollback stay as they are, without syntax colors if they are too early.
     pub(crate) fn wait_for_grammars(&mut self, waits: bool) {
         self.grammar_wait = match self.grammar_wait {
@@ -149,7 +149,7 @@ impl Transcript {
         };
     }
 
-    /// Returns code without syntax colors from now on, because the session ends.
+    /// Returns changes without syntax colors from now on, because the session ends.
     pub(crate) fn stop_waiting_for_grammars(&mut self) {
         self.grammar_wait = GrammarWait::Ended;
     }

@@ -55,7 +55,7 @@ impl App {
         // The last column stays empty: some terminals wrap when it is painted.
         let width = columns.saturating_sub(1).max(1);
         let covers = layout == Layout::Inline && self.dialogs.covers();
-        // Without tints, the text of a change has no syntax colors.
+        // Without tints, a change shows what matters even if its syntax colors are missing.
         let is_tinted = layout == Layout::Inline && self.theme.added.bg.is_some();
         self.transcript.wait_for_grammars(is_tinted && highlight::is_pending());
         let finished = match layout {

@@ -296,20 +296,6 @@ fn change_waits_for_the_grammars_before_its_rows_are_final() {
 }
 
 #[test]
-fn answer_with_code_waits_for_the_grammars_before_its_rows_are_final() {
-    let mut view = TestTranscript::default();
-    view.transcript.wait_for_grammars(true);
-    view.start("t", ItemStart::Text).delta("t", "See:\n\n```rust\nfn main() {}\n");
-    assert_eq!(view.take(), Vec::<String>::new());
-    assert!(view.live_rows(0).join("\n").contains("fn main() {}"));
-    crate::highlight::wait_until_loaded();
-    view.transcript.wait_for_grammars(false);
-    let rows = view.transcript.take_finished(60, &view.theme);
-    let keyword = rows.iter().flat_map(|row| &row.spans).find(|span| span.text == "fn");
-    assert_eq!(keyword.map(|span| span.style), Some(view.theme.keyword), "{rows:?}");
-}
-
-#[test]
 fn hook_that_continues_the_agent_is_not_shown_as_a_prompt() {
     let mut view = TestTranscript::default();
     view.done(
