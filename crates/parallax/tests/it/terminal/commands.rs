@@ -121,7 +121,7 @@ fn theme_preview_follows_the_cursor_and_escape_reverts() {
     let colours = |seat: &TerminalDriver| -> Vec<String> {
         seat.wait_until_stable();
         seat.terminal.with_emulator(|emulator| {
-            let rows = (0..34).filter(|row| emulator.rows()[*row].contains("let text = format"));
+            let rows = (0..34).filter(|row| emulator.rows()[*row].contains("let total: u64"));
             rows.flat_map(|row| {
                 emulator
                     .cells(row)
