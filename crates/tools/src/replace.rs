@@ -1,9 +1,13 @@
 //! `replace`: replaces text at one place of a file, or at all equal places.
 
+mod carry;
+#[cfg(test)]
+mod edit_properties;
 mod hit;
 mod indentation;
 mod matching;
 mod nearest;
+mod rewrite;
 mod source;
 mod stale;
 mod tokens;

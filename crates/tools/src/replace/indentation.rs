@@ -13,14 +13,16 @@ pub(super) struct IndentPair {
 const SAMPLED_LINES: usize = 20_000;
 /// Tab width in text that mixes tabs and spaces.
 const TAB: usize = 4;
+/// Maximum number of spaces in one level that a model writes.
+const MAX_LEVEL: usize = 4;
 
 /// How a file indents its lines.
 #[derive(Debug)]
 pub(super) struct FileStyle {
     /// Whether more lines begin with a tab than with spaces.
     tabs: bool,
-    /// The smallest indentation step, in columns.
-    step: Option<usize>,
+    /// The width of one level, in columns; `None` if no line is indented.
+    unit: Option<usize>,
 }
 
 impl FileStyle {
@@ -29,9 +31,20 @@ impl FileStyle {
             |with: &str| text.lines().take(SAMPLED_LINES).filter(|l| l.starts_with(with)).count();
         Self {
             tabs: starting("\t") > starting("  "),
-            step: smallest_step(text.lines().take(SAMPLED_LINES)),
+            unit: common_unit(&steps(text.lines().take(SAMPLED_LINES))),
         }
     }
+}
+
+/// A line of the new text and the indentation that was written for it.
+#[derive(Debug)]
+pub(super) struct LineIndent<'a> {
+    /// The line as the model wrote it.
+    pub(super) line: &'a str,
+    pub(super) model: &'a str,
+    pub(super) file: String,
+    /// Whether the line is aligned with text of a line above.
+    pub(super) is_continuation: bool,
 }
 
 /// Translates indentation from the model's style to the file's.
@@ -42,29 +55,50 @@ pub(super) struct Indentation {
     model_unit: usize,
     /// One level in the file.
     file_unit: String,
-    /// Whether both differ at most by a constant number of spaces.
-    literal: bool,
 }
 
 impl Indentation {
     /// Learns from the lines that both strings contain. `edit` holds the model's strings.
     pub(super) fn learn(pairs: Vec<IndentPair>, style: &FileStyle, edit: &[&str]) -> Self {
-        let model_unit = model_unit(&pairs, edit);
-        let file_unit = file_unit(&pairs, style, model_unit);
-        let spaces = |indent: &str| indent.bytes().all(|byte| byte == b' ');
-        let shift = |pair: &IndentPair| pair.file.len().wrapping_sub(pair.model.len());
-        let constant = pairs.windows(2).all(|two| match two {
-            [one, two] => shift(one) == shift(two),
-            _ => true,
-        });
-        let literal = constant
-            && pairs.iter().all(|pair| spaces(&pair.model) && spaces(&pair.file))
-            && !file_unit.starts_with('\t');
-        Self { pairs, model_unit, file_unit, literal }
+        let with_tabs = pairs.iter().any(|pair| pair.file.contains('\t'));
+        let with_spaces = pairs.iter().any(|pair| pair.file.contains(' '));
+        let is_model_tabs = edit.iter().any(|text| text.lines().any(|line| line.starts_with('\t')));
+        let tabs = with_tabs || (!with_spaces && style.tabs);
+        let file_width = if tabs { Some(TAB) } else { style.unit };
+        let model_unit =
+            if is_model_tabs { TAB } else { model_unit(&pairs, file_width, tabs, edit) };
+        let file_unit = match file_width {
+            _ if tabs => "\t".to_owned(),
+            Some(width) => " ".repeat(width),
+            // The file has no indented line.
+            None if is_model_tabs => "\t".to_owned(),
+            None => " ".repeat(model_unit),
+        };
+        Self { pairs, model_unit, file_unit }
     }
 
-    /// Translates the model's indentation; `line` is the closest line of the old text.
-    pub(super) fn translate(&self, model: &str, line: usize) -> String {
+    /// Whether a line is aligned with text of the line above, or with lines that are.
+    pub(super) fn is_continuation(&self, above: &LineIndent<'_>, model: &str) -> bool {
+        let deeper = columns(model).saturating_sub(columns(above.model));
+        is_aligned(above.line, model)
+            || !deeper.is_multiple_of(self.model_unit)
+            || (above.is_continuation && above.model == model)
+    }
+
+    /// Translates the model's indentation; `line` is the closest line of the old text, `above` the
+    /// preceding line of the new text.
+    pub(super) fn translate(
+        &self,
+        model: &str,
+        line: usize,
+        above: Option<&LineIndent<'_>>,
+    ) -> String {
+        let width = columns(model);
+        // Alignment is kept as spaces after the indentation of the line above.
+        if let Some(above) = above.filter(|above| self.is_continuation(above, model)) {
+            let deeper = width.saturating_sub(columns(above.model));
+            return format!("{}{}", above.file, " ".repeat(deeper));
+        }
         let far = |pair: &&IndentPair| pair.line.abs_diff(line);
         if let Some(pair) = self.pairs.iter().filter(|pair| pair.model == model).min_by_key(far) {
             return pair.file.clone();
@@ -72,99 +106,137 @@ impl Indentation {
         // Models often omit the indentation of only the first line.
         let cut = |pair: &IndentPair| pair.line == 0 && pair.model.is_empty();
         let all_cut = self.pairs.iter().all(cut);
-        let width = columns(model);
         let nearest = self
             .pairs
             .iter()
             .filter(|pair| all_cut || !cut(pair))
             .min_by_key(|pair| (columns(&pair.model).abs_diff(width), far(pair)));
-        let Some(pair) = nearest else { return model.to_owned() };
-        let known = columns(&pair.model);
-        let mut indent = pair.file.clone();
-        let difference = known.abs_diff(width);
-        if self.literal {
-            if width > known {
-                indent.push_str(&" ".repeat(difference));
-            } else {
-                indent.truncate(indent.len().saturating_sub(difference));
-            }
-            return indent;
-        }
-        let (levels, rest) = (difference / self.model_unit, difference % self.model_unit);
+        let (known, indent) =
+            nearest.map_or((0, ""), |pair| (columns(&pair.model), pair.file.as_str()));
         if width > known {
-            indent.push_str(&self.file_unit.repeat(levels));
-            indent.push_str(&" ".repeat(rest));
-            return indent;
+            self.deepen(indent, width - known)
+        } else {
+            self.lift(indent, known - width)
         }
-        for _ in 0..levels {
-            let end = indent
+    }
+
+    /// Appends the given number of the model's columns.
+    fn deepen(&self, indent: &str, columns: usize) -> String {
+        let (levels, rest) = (columns / self.model_unit, columns % self.model_unit);
+        // Spaces never precede tabs.
+        let base = if levels > 0 && self.file_unit == "\t" {
+            indent.trim_end_matches(' ')
+        } else {
+            indent
+        };
+        format!("{base}{}{}", self.file_unit.repeat(levels), " ".repeat(rest))
+    }
+
+    /// Removes the given number of the model's columns.
+    fn lift(&self, indent: &str, columns: usize) -> String {
+        let mut indent = indent;
+        for _ in 0..columns % self.model_unit {
+            indent = indent.strip_suffix(' ').unwrap_or(indent);
+        }
+        for _ in 0..columns / self.model_unit {
+            indent = indent
                 .strip_suffix(self.file_unit.as_str())
                 .or_else(|| indent.strip_suffix('\t'))
-                .map_or(indent.trim_end_matches(' ').len(), str::len);
-            indent.truncate(end);
+                .unwrap_or_else(|| indent.trim_end_matches(' '));
         }
-        indent
+        indent.to_owned()
     }
+}
+
+/// Whether a line with this indentation is aligned with the text after a bracket that the line
+/// above leaves open.
+pub(super) fn is_aligned(above: &str, indent: &str) -> bool {
+    let above = above.trim_end();
+    let mut open = Vec::new();
+    let mut column = 0;
+    for (offset, character) in above.char_indices() {
+        column += if character == '\t' { TAB } else { 1 };
+        match character {
+            '(' | '[' | '{' => open.push((offset, column)),
+            ')' | ']' | '}' => {
+                open.pop();
+            }
+            _ => {}
+        }
+    }
+    open.last()
+        .is_some_and(|(offset, column)| offset + 1 < above.len() && columns(indent) == *column)
 }
 
 fn columns(indent: &str) -> usize {
     indent.chars().map(|character| if character == '\t' { TAB } else { 1 }).sum()
 }
 
-/// Returns the width of one level in the model's text, in columns.
-fn model_unit(pairs: &[IndentPair], edit: &[&str]) -> usize {
-    let tabs = |indent: &str| indent.bytes().filter(|byte| *byte == b'\t').count();
-    if edit.iter().any(|text| text.lines().any(|line| line.starts_with('\t'))) {
-        return TAB;
-    }
-    // Two lines that the file indents with tabs are the best evidence. The indentation of the first
-    // line may be missing.
+/// Returns the width of one level in the model's text, in columns. `file_width` is the width of one
+/// level in the file.
+fn model_unit(pairs: &[IndentPair], file_width: Option<usize>, tabs: bool, edit: &[&str]) -> usize {
+    let levels = |indent: &str| {
+        let width = if tabs { indent.matches('\t').count() * TAB } else { columns(indent) };
+        file_width.filter(|unit| width.is_multiple_of(*unit)).map(|unit| width / unit)
+    };
+    let unit = |width: usize, levels: usize| {
+        (levels > 0 && width > 0 && width.is_multiple_of(levels)).then(|| width / levels)
+    };
+    // Two lines with different indentation are the best evidence. The indentation of the first line
+    // may be missing.
     let whole = pairs.iter().skip_while(|pair| pair.line == 0 && pair.model.is_empty());
     let whole: Vec<&IndentPair> = whole.collect();
-    let steps = whole.windows(2).filter_map(|two| match two {
-        [one, two] => {
-            let levels = tabs(&two.file).abs_diff(tabs(&one.file));
-            let width = columns(&two.model).abs_diff(columns(&one.model));
-            (levels > 0 && width > 0 && width.is_multiple_of(levels)).then(|| width / levels)
-        }
+    let from_pairs = whole.windows(2).filter_map(|two| match two {
+        [one, two] => unit(
+            columns(&two.model).abs_diff(columns(&one.model)),
+            levels(&two.file)?.abs_diff(levels(&one.file)?),
+        ),
         _ => None,
     });
-    if let Some(unit) = steps.min() {
+    if let Some(unit) = from_pairs.min() {
         return unit;
     }
-    let step = edit.iter().filter_map(|text| smallest_step(text.lines())).min();
-    let from_tabs = || {
+    let step = edit.iter().flat_map(|text| steps(text.lines())).min();
+    let from_line = || {
         pairs.iter().find_map(|pair| {
-            let (width, levels) = (columns(&pair.model), tabs(&pair.file));
-            (levels > 0 && width >= 2 * levels && width.is_multiple_of(levels))
-                .then(|| width / levels)
+            unit(columns(&pair.model), levels(&pair.file)?).filter(|unit| *unit >= 2)
         })
     };
-    step.or_else(from_tabs).unwrap_or(TAB)
+    step.filter(|step| tabs || *step <= MAX_LEVEL || file_width.is_none())
+        .or_else(from_line)
+        .or(file_width)
+        .unwrap_or(TAB)
 }
 
-/// Returns one indentation level in the file.
-fn file_unit(pairs: &[IndentPair], style: &FileStyle, model_unit: usize) -> String {
-    let with_tabs = pairs.iter().any(|pair| pair.file.contains('\t'));
-    let with_spaces = pairs.iter().any(|pair| pair.file.contains(' '));
-    if with_tabs || (!with_spaces && style.tabs) {
-        return "\t".to_owned();
-    }
-    " ".repeat(style.step.unwrap_or(model_unit))
-}
-
-/// Returns the smallest indentation step between two lines, at least two columns.
-fn smallest_step<'a>(lines: impl Iterator<Item = &'a str>) -> Option<usize> {
-    let mut before = None;
-    let mut smallest: Option<usize> = None;
+/// Returns the changes of the indentation between lines, in columns, without changes of one column.
+fn steps<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<usize> {
+    let mut steps = Vec::new();
+    let (mut above, mut before) = ("", None);
     for line in lines.filter(|line| !line.trim().is_empty()) {
         let indent = line.len() - line.trim_start_matches([' ', '\t']).len();
-        let width = columns(line.get(..indent).unwrap_or_default());
-        let step = before.map_or(0, |before| width.saturating_sub(before));
-        if step >= 2 {
-            smallest = Some(smallest.map_or(step, |smallest| smallest.min(step)));
+        let indent = line.get(..indent).unwrap_or_default();
+        if is_aligned(above, indent) {
+            continue;
         }
-        before = Some(width);
+        let width = columns(indent);
+        let step = before.map_or(0, |before| width.abs_diff(before));
+        if step >= 2 {
+            steps.push(step);
+        }
+        (above, before) = (line, Some(width));
     }
-    smallest
+    steps
+}
+
+/// Returns the largest common indentation unit that fits almost all changes of the indentation.
+fn common_unit(steps: &[usize]) -> Option<usize> {
+    let fitting = |unit: usize| steps.iter().filter(|step| step.is_multiple_of(unit)).count();
+    let fits = |unit: &usize| fitting(*unit) * 5 >= steps.len() * 4;
+    let wide = (steps.len() > 2 && fitting(8) == steps.len()).then_some(8);
+    let fallback =
+        || (2..=8).rev().max_by_key(|unit| steps.iter().filter(|step| *step == unit).count());
+    if steps.is_empty() {
+        return None;
+    }
+    wide.or_else(|| [4, 3, 2].into_iter().find(fits)).or_else(fallback)
 }

@@ -210,6 +210,93 @@ mod tests {
     }
 
     #[test]
+    fn text_of_the_model_is_written_without_characters_of_the_file() {
+        for (text, old, new, expected) in [
+            ("echo\u{a0}hello\n", "echo hello\n", "printf hello\n", "printf hello\n"),
+            ("x =\u{a0}1\nf()\n", "x = 1\nf()\n", "value = g(2)\nf()\n", "value = g(2)\nf()\n"),
+            (
+                "const s = “x”;\nlet  q;\n",
+                "const s = \"x\";\nlet q;\n",
+                "const t = [\"x\", \"y\", 'z'];\nlet q;\n",
+                "const t = [\"x\", \"y\", 'z'];\nlet  q;\n",
+            ),
+            (
+                "print(“hi”)\nx = 1\n",
+                "print(\"hi\")\nx = 1\n",
+                "log(\"hello\", \"b\")\nx = 1\n",
+                "log(\"hello\", \"b\")\nx = 1\n",
+            ),
+            ("It’s ok\nb  c\n", "It's ok\nb c\n", "f('a')\nb c\n", "f('a')\nb  c\n"),
+            ("tar –xzf a.tgz\n", "tar -xzf a.tgz\n", "unzip -q a.zip\n", "unzip -q a.zip\n"),
+            ("# wait… then\n", "# wait... then\n", "f(*args, ...)\n", "f(*args, ...)\n"),
+            ("int   a = 1;\n", "int a = 1;\n", "return foo(a, b);\n", "return foo(a, b);\n"),
+            ("a  b   c\nd  e\n", "a b c\nd e\n", "z q r s\nd e\n", "z q r s\nd  e\n"),
+            ("one  \ntwo  x\n", "one\ntwo x\n", "three\ntwo x\n", "three\ntwo  x\n"),
+        ] {
+            assert_eq!(tolerant(text, old, new), expected);
+        }
+    }
+
+    #[test]
+    fn quotes_and_dashes_next_to_kept_text_stay() {
+        for (text, old, new, expected) in [
+            (
+                "He said “yes” and “no”.\n",
+                "He said \"yes\" and \"no\".\n",
+                "He said \"yes\" and \"maybe\".\n",
+                "He said “yes” and “maybe”.\n",
+            ),
+            ("“a” – b  c\n", "\"a\" - b c\n", "\"a\" - b d\n", "“a” – b  d\n"),
+            (
+                "It’s  ok, isn’t it\n",
+                "It's ok, isn't it\n",
+                "It's ok, wasn't it\n",
+                "It’s  ok, wasn't it\n",
+            ),
+            ("f( a,   b )\n", "f(a, b)\n", "f(c, b)\n", "f( c,   b )\n"),
+        ] {
+            assert_eq!(tolerant(text, old, new), expected);
+        }
+    }
+
+    #[test]
+    fn moved_and_duplicated_lines_keep_the_characters_of_the_file() {
+        let (text, old) = ("It’s ok\nb  c\nd “e”\n", "It's ok\nb c\nd \"e\"\n");
+        assert_eq!(tolerant(text, old, "d \"e\"\nb c\nIt's ok\n"), "d “e”\nb  c\nIt’s ok\n");
+        assert_eq!(
+            tolerant(text, old, "It's ok\nIt's ok\nb c\nd \"e\"\nnew\n  b c\n"),
+            "It’s ok\nIt’s ok\nb  c\nd “e”\nnew\n  b  c\n"
+        );
+    }
+
+    #[test]
+    fn inserted_lines_use_the_indentation_unit_of_the_file() {
+        let (old, new) = ("list: x\nend\n", "list: x\na:\n    b:\n        c\nend\n");
+        for unit in ["\t", "  ", "   ", "    "] {
+            let file = format!("top:\n{unit}a:\n{unit}{unit}b\nlist:  x\nend\n");
+            let expected = file.replace("x\nend", &format!("x\na:\n{unit}b:\n{unit}{unit}c\nend"));
+            assert_eq!(tolerant(&file, old, new), expected, "{unit:?}");
+            let narrow = new.replace("    ", "  ");
+            assert_eq!(tolerant(&file, old, &narrow), expected, "{unit:?}");
+        }
+        // The file has no indented line.
+        assert_eq!(tolerant("list:  x\nend\n", old, new), new.replace("list: x", "list:  x"));
+    }
+
+    #[test]
+    fn alignment_is_kept_as_spaces_after_the_indentation_of_the_file() {
+        let text = "int f(int a,\n      int b)\n{\n\treturn a;\n}\n";
+        assert_eq!(
+            tolerant(
+                text,
+                "int f(int a,\n      int b)\n{\n    return a;\n}\n",
+                "int f(int a,\n      int b)\n{\n    int c = g(a,\n              b,\n              c);\n    if (c)\n        return c;\n}\n"
+            ),
+            "int f(int a,\n      int b)\n{\n\tint c = g(a,\n\t          b,\n\t          c);\n\tif (c)\n\t\treturn c;\n}\n"
+        );
+    }
+
+    #[test]
     fn any_other_difference_refuses_the_match() {
         let text = "server:\n  host: app15\n  retries: 5\n  mode: slow\nhandler_v1(a, b);\n";
         for old in [

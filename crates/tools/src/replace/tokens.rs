@@ -50,7 +50,7 @@ fn spaces_before(text: &str) -> usize {
 }
 
 /// Splits text with `\n` line endings into tokens; each line begins with its indentation.
-pub(super) fn tokenize(text: &str) -> Vec<Token> {
+fn tokenize(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut at = 0;
     let mut begins_line = true;
@@ -89,8 +89,53 @@ fn token_length(text: &str) -> usize {
     run.max(first.len_utf8())
 }
 
+/// A text of the model, split into tokens and lines.
+pub(super) struct TokenizedText<'a> {
+    pub(super) text: &'a str,
+    pub(super) tokens: Vec<Token>,
+    /// The tokens of each line.
+    pub(super) lines: Vec<Range<usize>>,
+}
+
+impl<'a> TokenizedText<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        let tokens = tokenize(text);
+        let lines = lines_of(&tokens);
+        Self { text, tokens, lines }
+    }
+
+    pub(super) fn kind(&self, index: usize) -> Option<TokenKind> {
+        self.tokens.get(index).map(|token| token.kind)
+    }
+
+    pub(super) fn token(&self, index: usize) -> &'a str {
+        self.tokens.get(index).map_or("", |token| token.text(self.text))
+    }
+
+    /// Returns the tokens of a line between its indentation and its line ending.
+    pub(super) fn content(&self, line: usize) -> Range<usize> {
+        let Some(line) = self.lines.get(line) else { return 0..0 };
+        let is_sign = |index: &usize| self.kind(*index) == Some(TokenKind::Sign);
+        match (line.clone().find(is_sign), line.clone().rfind(is_sign)) {
+            (Some(first), Some(last)) => first..last + 1,
+            _ => line.start..line.start,
+        }
+    }
+
+    /// Returns the text of a range of tokens.
+    pub(super) fn text_of(&self, tokens: &Range<usize>) -> &'a str {
+        let tokens = self.tokens.get(tokens.clone()).unwrap_or_default();
+        match (tokens.first(), tokens.last()) {
+            (Some(first), Some(last)) => {
+                self.text.get(first.range.start..last.range.end).unwrap_or_default()
+            }
+            _ => "",
+        }
+    }
+}
+
 /// Returns the tokens of each line.
-pub(super) fn lines_of(tokens: &[Token]) -> Vec<Range<usize>> {
+fn lines_of(tokens: &[Token]) -> Vec<Range<usize>> {
     let mut lines = Vec::new();
     let mut start = 0;
     for (index, token) in tokens.iter().enumerate() {
@@ -105,6 +150,13 @@ pub(super) fn lines_of(tokens: &[Token]) -> Vec<Range<usize>> {
     lines
 }
 
+/// One step of the alignment: its position in the old text and in the file.
+#[derive(Debug, Clone)]
+pub(super) struct AlignedPair {
+    pub(super) old: Range<usize>,
+    pub(super) file: Range<usize>,
+}
+
 /// The contiguous positions of the old text's tokens in the file.
 #[derive(Debug)]
 pub(super) struct TokenPositions {
@@ -115,13 +167,9 @@ pub(super) struct TokenPositions {
 }
 
 impl TokenPositions {
-    /// Computes the positions from `pairs`, the aligned ranges of the old text and the file.
-    /// Returns `None` if the old text begins a line and the file's text does not.
-    pub(super) fn from_pairs(
-        text: &str,
-        tokens: &[Token],
-        pairs: &[(&Range<usize>, &Range<usize>)],
-    ) -> Option<Self> {
+    /// Computes the positions from the alignment of the old text with the file. Returns `None` if
+    /// the old text begins a line and the file's text does not.
+    pub(super) fn from_pairs(text: &str, tokens: &[Token], pairs: &[AlignedPair]) -> Option<Self> {
         let mut places =
             Self { file: vec![0..0; tokens.len()], begins_line: vec![false; tokens.len()] };
         let mut pairs = pairs.iter().peekable();
@@ -131,9 +179,9 @@ impl TokenPositions {
                 continue;
             }
             let first = pairs.next()?;
-            let mut range = first.1.clone();
-            while let Some(pair) = pairs.next_if(|pair| pair.0.start < token.range.end) {
-                range.end = pair.1.end;
+            let mut range = first.file.clone();
+            while let Some(pair) = pairs.next_if(|pair| pair.old.start < token.range.end) {
+                range.end = pair.file.end;
             }
             match before {
                 None => places.place_leading(text, tokens, index, range.start)?,

@@ -2,24 +2,20 @@
 //! ellipses.
 //!
 //! Every letter, digit, and other character must be equal, so an edit can never restore an outdated
-//! value. The characters of the old text are aligned with those of the file: what the edit does not
-//! change keeps the file's own characters, and new lines get the file's indentation.
+//! value. The characters of the old text are aligned with those of the file; `rewrite` then writes
+//! the new text.
 
 use std::ops::Range;
 
-use similar::{Algorithm, DiffOp, capture_diff_slices};
-
 use super::hit::{Replacement, RequestedEdit};
-use super::indentation::{FileStyle, IndentPair, Indentation};
+use super::rewrite::TokenizedEdit;
 use super::source::SourceText;
-use super::tokens::{Token, TokenKind, TokenPositions, is_space, is_word, lines_of, tokenize};
+use super::tokens::{AlignedPair, is_space, is_word};
 
 /// In larger files (in bytes), only exact matches are found.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// Maximum number of character comparisons; the search then ends without a result.
 const MAX_STEPS: usize = 200_000_000;
-/// Maximum product of the token counts of an old and a new block; larger blocks are not compared.
-const MAX_COMPARED: usize = 25_000_000;
 /// Characters that a typed `-` may match.
 const DASHES: &[char] = &['‐', '‑', '‒', '–', '—', '―', '−', '﹣', '－'];
 
@@ -40,13 +36,6 @@ impl TextChar {
     fn end(self) -> usize {
         self.at as usize + self.character.len_utf8()
     }
-}
-
-/// One step of the alignment: its position in the old text and in the file.
-#[derive(Debug, Clone)]
-struct AlignedPair {
-    old: Range<usize>,
-    file: Range<usize>,
 }
 
 /// Returns at most `limit` matches, sorted and without overlaps.
@@ -161,7 +150,7 @@ fn equivalent_length(file: &[TextChar], old: &[TextChar]) -> Option<(usize, usiz
     }
 }
 
-fn fold_character(character: char) -> char {
+pub(super) fn fold_character(character: char) -> char {
     match character {
         '“' | '”' | '„' | '‟' | '″' | '«' | '»' | '＂' => '"',
         '‘' | '’' | '‚' | '‛' | '′' | '‹' | '›' | '＇' => '\'',
@@ -186,187 +175,4 @@ fn is_on_word_boundaries(
     let inside =
         |one: Option<char>, two: Option<char>| one.is_some_and(is_word) && two.is_some_and(is_word);
     !inside(before, starts) && !inside(ends, after)
-}
-
-/// The edit, split into tokens once for all matches.
-struct TokenizedEdit<'a> {
-    old: &'a str,
-    new: &'a str,
-    old_tokens: Vec<Token>,
-    new_tokens: Vec<Token>,
-    old_lines: Vec<Range<usize>>,
-    new_lines: Vec<Range<usize>>,
-    /// The line differences; for each, the old tokens that equal the new ones.
-    ops: Vec<(DiffOp, Vec<Option<usize>>)>,
-    style: FileStyle,
-}
-
-impl<'a> TokenizedEdit<'a> {
-    fn new(requested_edit: &'a RequestedEdit, file: &str) -> Self {
-        let (old, new) = (requested_edit.old.as_str(), requested_edit.new.as_str());
-        let (old_tokens, new_tokens) = (tokenize(old), tokenize(new));
-        let (old_lines, new_lines) = (lines_of(&old_tokens), lines_of(&new_tokens));
-        let texts = |text: &'a str| text.split_inclusive('\n').collect::<Vec<&'a str>>();
-        let ops = capture_diff_slices(Algorithm::Patience, &texts(old), &texts(new));
-        let style = FileStyle::detect(file);
-        let ops_with_tokens = Vec::with_capacity(ops.len());
-        let mut edit = Self {
-            old,
-            new,
-            old_tokens,
-            new_tokens,
-            old_lines,
-            new_lines,
-            ops: ops_with_tokens,
-            style,
-        };
-        for op in ops {
-            let same = edit.same_tokens(&op);
-            edit.ops.push((op, same));
-        }
-        edit
-    }
-
-    /// Returns the change at one place; `None` if it does not match after all.
-    fn match_at(&self, source: &SourceText<'_>, pairs: &[AlignedPair]) -> Option<Replacement> {
-        let text = source.text();
-        let pairs: Vec<_> = pairs.iter().map(|pair| (&pair.old, &pair.file)).collect();
-        let positions = TokenPositions::from_pairs(text, &self.old_tokens, &pairs)?;
-        let range = positions.file.first()?.start..positions.file.last()?.end;
-        let last = range.end.saturating_sub(1).max(range.start);
-        let lines = (source.line_number(range.start), source.line_number(last));
-        let indentation = self.indentation(text, &positions);
-        let mut rewrite =
-            Rewrite { edit: self, text, positions, indentation, output: String::new() };
-        for (op, same) in &self.ops {
-            rewrite.apply(op, same);
-        }
-        Some(Replacement { range, new: rewrite.output, lines })
-    }
-
-    /// Returns, for each new token of a replaced block, the old token that it equals.
-    fn same_tokens(&self, op: &DiffOp) -> Vec<Option<usize>> {
-        let DiffOp::Replace { old_index, old_len, new_index, new_len } = *op else {
-            return Vec::new();
-        };
-        let old = tokens_of(&self.old_lines, old_index, old_len);
-        let new = tokens_of(&self.new_lines, new_index, new_len);
-        let texts = |text: &'a str, tokens: &[Token], range: &Range<usize>| -> Vec<&'a str> {
-            let tokens = tokens.get(range.clone()).unwrap_or_default();
-            tokens.iter().map(|token| token.text(text)).collect()
-        };
-        let mut same = vec![None; new.len()];
-        if old.len().saturating_mul(new.len()) > MAX_COMPARED {
-            return same;
-        }
-        let ops = capture_diff_slices(
-            Algorithm::Myers,
-            &texts(self.old, &self.old_tokens, &old),
-            &texts(self.new, &self.new_tokens, &new),
-        );
-        for op in ops {
-            if let DiffOp::Equal { old_index, new_index, len } = op {
-                for offset in 0..len {
-                    if let Some(same) = same.get_mut(new_index + offset) {
-                        *same = Some(old.start + old_index + offset);
-                    }
-                }
-            }
-        }
-        same
-    }
-
-    /// Determines how the model's indentation maps to the file's.
-    fn indentation(&self, text: &str, positions: &TokenPositions) -> Indentation {
-        let pair = |(number, line): (usize, &Range<usize>)| {
-            let first = line.start;
-            let (indent, next) = (self.old_tokens.get(first)?, self.old_tokens.get(first + 1)?);
-            if next.kind == TokenKind::LineEnd || !*positions.begins_line.get(first)? {
-                return None;
-            }
-            Some(IndentPair {
-                line: number,
-                model: indent.text(self.old).to_owned(),
-                file: text.get(positions.file.get(first)?.clone())?.to_owned(),
-            })
-        };
-        let pairs = self.old_lines.iter().enumerate().filter_map(pair).collect();
-        Indentation::learn(pairs, &self.style, &[self.old, self.new])
-    }
-}
-
-/// The replacement text of one match.
-struct Rewrite<'a> {
-    edit: &'a TokenizedEdit<'a>,
-    text: &'a str,
-    positions: TokenPositions,
-    indentation: Indentation,
-    output: String,
-}
-
-impl Rewrite<'_> {
-    fn apply(&mut self, op: &DiffOp, same: &[Option<usize>]) {
-        let edit = self.edit;
-        match *op {
-            DiffOp::Equal { old_index, len, .. } => {
-                let tokens = tokens_of(&edit.old_lines, old_index, len);
-                for range in self.positions.file.get(tokens).unwrap_or_default() {
-                    self.output.push_str(self.text.get(range.clone()).unwrap_or_default());
-                }
-            }
-            DiffOp::Delete { .. } => {}
-            DiffOp::Insert { old_index, new_index, new_len }
-            | DiffOp::Replace { old_index, new_index, new_len, .. } => {
-                self.write(old_index, tokens_of(&edit.new_lines, new_index, new_len), same);
-            }
-        }
-    }
-
-    /// Writes new tokens; those that equal an old token are copied from the file. `line` is the
-    /// corresponding line of the old text.
-    fn write(&mut self, mut line: usize, tokens: Range<usize>, same: &[Option<usize>]) {
-        for (offset, index) in tokens.enumerate() {
-            let Some(token) = self.edit.new_tokens.get(index) else { continue };
-            let own = token.text(self.edit.new);
-            if token.kind == TokenKind::Indent {
-                self.indent(index, own, line);
-                line += 1;
-                continue;
-            }
-            let in_file = same
-                .get(offset)
-                .copied()
-                .flatten()
-                .and_then(|old| self.text.get(self.positions.file.get(old)?.clone()));
-            match (token.kind, in_file) {
-                (_, Some(in_file)) => self.output.push_str(in_file),
-                (TokenKind::LineEnd, None) => self.output.push('\n'),
-                (_, None) => self.output.push_str(own),
-            }
-        }
-    }
-
-    fn indent(&mut self, index: usize, own: &str, line: usize) {
-        let next = self.edit.new_tokens.get(index + 1);
-        let blank = next.is_none_or(|next| next.kind == TokenKind::LineEnd);
-        let begins_line = self.positions.begins_line.first() == Some(&true);
-        if self.output.is_empty() && index == 0 && !begins_line {
-            // The match begins within a line, so the text before it is not indentation.
-            let old = self.edit.old_tokens.first().map_or("", |token| token.text(self.edit.old));
-            let file_range = self.positions.file.first().filter(|_| old == own);
-            let in_file = file_range.and_then(|file_range| self.text.get(file_range.clone()));
-            self.output.push_str(in_file.unwrap_or(own));
-        } else if !blank && (self.output.is_empty() || self.output.ends_with('\n')) {
-            self.output.push_str(&self.indentation.translate(own, line));
-        }
-    }
-}
-
-/// Returns the tokens of a range of lines.
-fn tokens_of(lines: &[Range<usize>], first: usize, count: usize) -> Range<usize> {
-    let lines = lines.get(first..first + count).unwrap_or_default();
-    match (lines.first(), lines.last()) {
-        (Some(first), Some(last)) => first.start..last.end,
-        _ => 0..0,
-    }
 }
