@@ -3,6 +3,8 @@
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::EncoderResult;
 
+/// The number of leading bytes that decide whether a file is text.
+pub const HEAD: usize = 4096;
 /// Maximum sample of non-ASCII text for detecting a code page, in bytes.
 const SAMPLE: usize = 256 * 1024;
 
@@ -58,12 +60,19 @@ impl TextEncoding {
     }
 
     /// Returns the encoding of a byte order mark, and the length of the mark.
-    pub(crate) fn from_mark(bytes: &[u8]) -> Option<(Self, usize)> {
+    fn from_mark(bytes: &[u8]) -> Option<(Self, usize)> {
         // UTF-32LE starts with the mark of UTF-16LE, so it comes first.
         [Self::Utf32Le, Self::Utf32Be, Self::Utf8, Self::Utf16Le, Self::Utf16Be]
             .into_iter()
             .find(|encoding| bytes.starts_with(encoding.mark()))
             .map(|encoding| (encoding, encoding.mark().len()))
+    }
+
+    /// Returns the encoding that the first bytes of a file ([`HEAD`] are enough) show without doubt,
+    /// and the length of the mark: that of a byte order mark, or UTF-16 without one.
+    pub fn of_head(bytes: &[u8]) -> Option<(Self, usize)> {
+        let head = bytes.get(..HEAD).unwrap_or(bytes);
+        Self::from_mark(head).or_else(|| utf16_without_mark(head).map(|encoding| (encoding, 0)))
     }
 
     /// Decodes bytes without the mark; returns whether some were invalid and became U+FFFD.
@@ -128,6 +137,26 @@ fn encode_legacy(encoding: &'static encoding_rs::Encoding, text: &str) -> Result
             EncoderResult::Unmappable(character) => return Err(character),
         }
     }
+}
+
+/// Recognizes UTF-16 without a byte order mark: every other byte is NUL in most of the text, and
+/// the text has hardly any control characters.
+fn utf16_without_mark(head: &[u8]) -> Option<TextEncoding> {
+    let head = head.get(..head.len() & !1)?;
+    let units = head.len() / 2;
+    let nul_at = |parity: usize| head.iter().skip(parity).step_by(2).filter(|b| **b == 0).count();
+    let (even, odd) = (nul_at(0), nul_at(1));
+    let encoding = match (even, odd) {
+        (0, odd) if odd * 2 > units => TextEncoding::Utf16Le,
+        (even, 0) if even * 2 > units => TextEncoding::Utf16Be,
+        _ => return None,
+    };
+    let (text, _) = encoding.decode(head);
+    let is_noise =
+        |c: &char| c.is_control() && !c.is_ascii_whitespace() || *c == char::REPLACEMENT_CHARACTER;
+    // The last character may be cut.
+    let noise = text.chars().take(units - 1).filter(is_noise).count();
+    (units > 1 && noise * 50 <= units).then_some(encoding)
 }
 
 /// Detects the encoding of bytes that arrive in chunks.
@@ -233,11 +262,11 @@ impl EncodeError {
     }
 }
 
-/// Decodes a whole file: by its mark, as UTF-8, or by detection.
+/// Decodes a whole file: by its mark, as UTF-16 or UTF-8, or by detection.
 pub fn decode(bytes: &[u8]) -> DecodedFile {
-    if let Some((encoding, mark)) = TextEncoding::from_mark(bytes) {
+    if let Some((encoding, mark)) = TextEncoding::of_head(bytes) {
         let (text, malformed) = encoding.decode(bytes.get(mark..).unwrap_or_default());
-        return DecodedFile { text, encoding, bom: true, malformed };
+        return DecodedFile { text, encoding, bom: mark > 0, malformed };
     }
     let mut detector = EncodingSniffer::default();
     detector.feed(bytes);
@@ -321,11 +350,11 @@ impl DecodedFile {
     }
 }
 
-/// Whether the first bytes of a file (4 KiB are enough) are binary: they have no byte order
-/// mark, and many control characters (a few, if they are neither UTF-8 nor mostly ASCII), or NUL
-/// next to bytes that are not UTF-8. Text with a few NUL characters is text.
+/// Whether the first bytes of a file ([`HEAD`] are enough) are binary: they are not UTF-16 or
+/// UTF-32, and have many control characters (a few, if they are neither UTF-8 nor mostly ASCII) or
+/// many NUL characters. Text with a few NUL characters is text.
 pub fn looks_binary(head: &[u8]) -> bool {
-    if head.is_empty() || TextEncoding::from_mark(head).is_some() {
+    if head.is_empty() || TextEncoding::of_head(head).is_some() {
         return false;
     }
     let nul = head.iter().filter(|byte| **byte == 0).count();
@@ -334,13 +363,14 @@ pub fn looks_binary(head: &[u8]) -> bool {
     let controls = controls.filter(|byte| **byte != 0x1b).count();
     let is_cut = |error: std::str::Utf8Error| error.error_len().is_none();
     let is_utf8 = std::str::from_utf8(head).map_or_else(is_cut, |_| true);
+    let high = head.iter().filter(|byte| !byte.is_ascii()).count();
     if nul == 0 {
         // Texts in code pages have few control characters, or few other letters.
-        let high = head.iter().filter(|byte| !byte.is_ascii()).count();
         let is_noise = !is_utf8 && high * 10 > head.len() * 3 && controls * 50 > head.len();
         return controls * 10 > head.len() * 3 || is_noise;
     }
-    !is_utf8 || nul * 4 > head.len() || controls * 50 > head.len()
+    let max_nul = if is_utf8 { head.len() / 4 } else { head.len() / 25 };
+    nul > max_nul || controls * 50 > head.len() || (!is_utf8 && high * 10 > head.len() * 3)
 }
 
 /// The character that represents NUL in displayed text.
@@ -365,6 +395,32 @@ mod tests {
             assert!(!looks_binary(text), "{text:?}");
         }
         assert!(!looks_binary("ein \u{1}Zeichen, eine Zeile und noch eine\n".as_bytes()));
+    }
+
+    #[test]
+    fn utf16_without_mark_and_code_pages_with_nul_are_text() {
+        for text in ["plain größe words\n", "a\tb\r\n", "Tätigkeit: „Prüfung“ – 5 €\n"]
+        {
+            for encoding in [TextEncoding::Utf16Le, TextEncoding::Utf16Be] {
+                let bytes = encoding.encode(text).expect("encodable");
+                let found = decode(&bytes);
+                assert!(!looks_binary(&bytes), "{text}");
+                assert_eq!((found.text.as_str(), found.encoding), (text, encoding));
+                assert!(!found.bom && found.encode(text).as_deref() == Ok(bytes.as_slice()));
+            }
+        }
+        let latin1 = b"first line\na\0b\ngr\xf6\xdfe, und weiter\n";
+        assert!(!looks_binary(latin1));
+        assert_eq!(decode(latin1).text, "first line\na\0b\ngröße, und weiter\n");
+        for binary in [
+            &b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..],
+            b"\x01\0\x02\0\x03\0\x04\0\x05\0",
+            b"\0\0\0\0\0\0",
+            b"ab\0\0\0cd\0",
+            b"\0",
+        ] {
+            assert!(looks_binary(binary), "{binary:?}");
+        }
     }
 
     #[test]

@@ -20,17 +20,12 @@ pub enum PathError {
         allowed: String,
     },
     /// A path segment is protected from tools.
-    #[error(
-        "Path not in workspace: Attempted path \"{}\" resolves outside the allowed workspace directories: {allowed} (`{segment}` is \
-            protected from tools)", .path.display()
-    )]
+    #[error("`{segment}` is protected from tools: {}", .path.display())]
     Protected {
         /// The absolute path as requested.
         path: PathBuf,
         /// The protected segment.
         segment: String,
-        /// The allowed directories, as text.
-        allowed: String,
     },
     /// The path, or one of its parent directories, is hidden from tools and was moved.
     #[error(

@@ -97,7 +97,7 @@ fn read_from(
     let mut chunk = vec![0; chunk_size(metadata.size)];
     let mut length = fill(&mut source, &mut chunk)?;
     let head = chunk.get(..length).unwrap_or_default();
-    let mark = TextEncoding::from_mark(head);
+    let mark = TextEncoding::of_head(head);
     let unit = mark.map_or(1, |(encoding, _)| encoding.unit_bytes());
     let mut skip = mark.map_or(0, |(_, length)| length);
     let mut splitter = LineSplitter::new(range, mark.map(|(encoding, _)| encoding));
@@ -133,7 +133,7 @@ fn read_from(
     let encoding = mark.map_or_else(|| detector.finish(), |(encoding, _)| encoding);
     let hash = hasher.filter(|_| !more && read <= HASHED_SIZE).map(Hasher::finish);
     let snapshot = Snapshot { metadata, hash };
-    Ok(splitter.finish(encoding, mark.is_some(), more, snapshot))
+    Ok(splitter.finish(encoding, mark.is_some_and(|(_, length)| length > 0), more, snapshot))
 }
 
 /// Returns the bytes per read for a file of this size: whole pages, with room to see its end.

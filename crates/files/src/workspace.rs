@@ -12,6 +12,7 @@ use crate::confined::AllowedPath;
 use crate::error::PathError;
 use crate::hidden_file_tracker::{HiddenFileTracker, MovedFiles};
 use crate::ignore_rules::{IgnoreCache, IgnoreFileOptions, IgnoreFlags, IgnoreRules, IgnoredBy};
+use crate::printable::with_real_names;
 use crate::protected_names::{is_protected_name, is_secret_file};
 use crate::real_path::real_path;
 
@@ -46,8 +47,10 @@ pub struct WorkspaceOptions {
 /// The access that is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Reading and listing.
+    /// Reading.
     Read,
+    /// Searching and listing, which includes `node_modules`.
+    Search,
     /// Creating and changing.
     Write,
 }
@@ -82,32 +85,6 @@ pub struct Workspace {
     hidden_files: HiddenFileTracker,
     editor: SessionEditor,
     ignore_cache: Arc<IgnoreCache>,
-}
-
-/// Maximum number of directory entries that are searched for a name.
-const MAX_NAMES: usize = 10_000;
-
-/// Finds the file for a path that contains U+FFFD and does not exist: names that are not UTF-8 are
-/// displayed that way, so the path refers to the only matching name.
-fn with_real_names(path: PathBuf) -> PathBuf {
-    let is_lossy = |name: &std::ffi::OsStr| name.to_string_lossy().contains('\u{fffd}');
-    if !path.iter().any(is_lossy) || path.symlink_metadata().is_ok() {
-        return path;
-    }
-    let mut real = PathBuf::new();
-    for name in &path {
-        let found = is_lossy(name).then(|| {
-            let entries = std::fs::read_dir(&real).into_iter().flatten().flatten();
-            let names = entries.take(MAX_NAMES).map(|entry| entry.file_name());
-            let mut alike = names.filter(|other| other.to_string_lossy() == name.to_string_lossy());
-            alike.next().filter(|_| alike.next().is_none())
-        });
-        match found.flatten() {
-            Some(found) => real.push(found),
-            None => real.push(name),
-        }
-    }
-    real
 }
 
 impl Workspace {
@@ -210,12 +187,8 @@ impl Workspace {
             return Err(outside());
         }
         let directories = read(&self.directories).clone();
-        if let Some(segment) = self.protected_segment(&directories, &display_path, &real) {
-            return Err(PathError::Protected {
-                path: display_path,
-                segment,
-                allowed: self.describe_allowed(),
-            });
+        if let Some(segment) = self.protected_segment(&directories, &display_path, &real, access) {
+            return Err(PathError::Protected { path: display_path, segment });
         }
         if let Some(former_path) = self.moved_files().former_path_with_parents(&real) {
             return Err(PathError::Hidden {
@@ -230,7 +203,7 @@ impl Workspace {
         anchors.extend(
             self.temp.iter().chain(&self.notes).map(|directory| directory.resolved.clone()),
         );
-        if access == Access::Read {
+        if access != Access::Write {
             anchors.extend(read(&self.readable).iter().map(|directory| directory.resolved.clone()));
         }
         let anchor = anchors
@@ -333,10 +306,9 @@ impl Workspace {
         }
     }
 
-    /// Whether an entry with this name is protected from tools, wherever it is in the workspace.
-    pub fn is_protected_name(&self, name: &OsStr, is_directory: bool) -> bool {
-        is_protected_name(&name.to_string_lossy(), self.allow_node_modules)
-            || !is_directory && is_secret_file(name)
+    /// Whether an entry with this name is protected from searches, wherever it is in the workspace.
+    pub fn is_protected_from_search(&self, name: &OsStr, is_directory: bool) -> bool {
+        is_protected_name(&name.to_string_lossy(), true) || !is_directory && is_secret_file(name)
     }
 
     /// Returns the first protected name below the innermost workspace directory.
@@ -345,7 +317,9 @@ impl Workspace {
         directories: &[ResolvedDirectory],
         display_path: &Path,
         real: &Path,
+        access: Access,
     ) -> Option<String> {
+        let allow_node_modules = self.allow_node_modules || access == Access::Search;
         let relative_path = |path: &Path, of: fn(&ResolvedDirectory) -> &PathBuf| {
             directories
                 .iter()
@@ -362,7 +336,7 @@ impl Workspace {
         let protected_name = candidates.into_iter().flatten().find_map(|rest| {
             rest.iter()
                 .map(|name| name.to_string_lossy())
-                .find(|name| is_protected_name(name, self.allow_node_modules))
+                .find(|name| is_protected_name(name, allow_node_modules))
                 .map(std::borrow::Cow::into_owned)
         });
         let is_secret = |path: &&Path| path.file_name().is_some_and(is_secret_file);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use globset::{GlobBuilder, GlobMatcher};
-use parallax_files::{WalkOptions, WalkState, Workspace, walk};
+use parallax_files::{WalkOptions, WalkState, Workspace, printable, walk};
 use parallax_protocol::tool::{
     Concurrency, Display, Effects, Invocation, PrepareContext, RunContext, Tool, ToolError,
     ToolErrorKind, ToolKind, ToolResult, ToolSpec,
@@ -17,9 +17,7 @@ use serde_json::json;
 use crate::arguments::Arguments;
 use crate::failure::invalid_params;
 use crate::literal_names;
-use crate::search_scope::{
-    SearchFailure, SearchScope, StopSignal, is_inside, printable, run_blocking,
-};
+use crate::search_scope::{SearchFailure, SearchScope, StopSignal, is_inside, run_blocking};
 
 /// Maximum number of paths in a result.
 const MAX_PATHS: usize = 2_000;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parallax_files::{
-    Access, AllowedPath, DirectoryEntry, EntryKind, FileError, IgnoreFlags, Workspace,
+    Access, AllowedPath, DirectoryEntry, EntryKind, FileError, IgnoreFlags, Workspace, printable,
 };
 use parallax_protocol::tool::{
     Concurrency, Display, Effects, Invocation, PrepareContext, RunContext, Tool, ToolError,
@@ -75,7 +75,7 @@ impl Tool for ListDirectory {
         }
         let target = self
             .workspace
-            .resolve(args.text("dir_path"), Access::Read)
+            .resolve(args.text("dir_path"), Access::Search)
             .map_err(|error| path_failure(&error))?;
         let mut flags = IgnoreFlags::from_settings(self.workspace.ignore_options());
         if let Some(options) = args.object("file_filtering_options") {
@@ -128,7 +128,7 @@ struct ListingRow {
 impl ListDirectoryCall {
     fn list(&self, cancel: &CancellationToken) -> Result<ToolResult, ToolError> {
         let listing = self.target.list(MAX_READ).map_err(|error| self.failure(&error))?;
-        let display_path = self.target.display_path().display();
+        let display_path = printable(self.target.display_path());
         if listing.entries.is_empty() {
             let text = format!("Directory {display_path} is empty.");
             return Ok(ToolResult::text(text).with_display(Display::text("Directory is empty.")));
@@ -145,7 +145,7 @@ impl ListDirectoryCall {
             }
             let path = self.target.path().join(&entry.name);
             // Entries that no tool may access are omitted.
-            let Ok(place) = self.workspace.confine(&path, Access::Read) else {
+            let Ok(place) = self.workspace.confine(&path, Access::Search) else {
                 inaccessible += 1;
                 continue;
             };
@@ -222,10 +222,9 @@ impl ListDirectoryCall {
 /// Returns the row of an entry; `None` if it no longer exists.
 fn row(entry: &DirectoryEntry, target: &AllowedPath) -> Option<ListingRow> {
     let metadata = target.metadata().ok()?;
-    let name = entry.name.to_string_lossy();
     Some(ListingRow {
         is_folder: metadata.kind == EntryKind::Directory,
-        name: name.replace(|character: char| character.is_control(), "\u{fffd}"),
+        name: printable(&entry.name).into_owned(),
         size: metadata.size,
     })
 }

@@ -1,12 +1,11 @@
 //! Shared code of the two search tools: where they search, how they stop, and how they name files.
 
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parallax_files::{Access, EntryKind, FileError, RuleSource, Workspace};
+use parallax_files::{Access, EntryKind, FileError, RuleSource, Workspace, printable};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::tool::{ToolError, ToolErrorKind};
 
@@ -33,7 +32,8 @@ impl SearchScope {
             let base = (roots.len() == 1).then(|| roots.first().cloned()).flatten();
             return Ok(Self { roots, base });
         };
-        let target = workspace.resolve(text, Access::Read).map_err(|error| path_failure(&error))?;
+        let target =
+            workspace.resolve(text, Access::Search).map_err(|error| path_failure(&error))?;
         let metadata = target.metadata().map_err(|error| match error {
             FileError::NotFound { .. } | FileError::NotADirectory { .. } => ToolError::new(
                 ToolErrorKind::FileNotFound,
@@ -84,21 +84,6 @@ impl SearchScope {
         let rest = self.base.as_ref().and_then(|base| path.strip_prefix(base).ok());
         printable(rest.unwrap_or(path)).into_owned()
     }
-}
-
-/// Returns a path on one line with escaped control characters, so that a file name cannot forge a
-/// line of the output.
-pub(crate) fn printable(path: &Path) -> Cow<'_, str> {
-    let text = path.to_string_lossy();
-    let harmful = |letter: char| letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}');
-    if !text.contains(harmful) {
-        return text;
-    }
-    let mut line = String::with_capacity(text.len() + 8);
-    for letter in text.chars() {
-        if harmful(letter) { line.extend(letter.escape_default()) } else { line.push(letter) }
-    }
-    Cow::Owned(line)
 }
 
 /// Signals a search on other threads to stop.
@@ -157,18 +142,4 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
 /// by a link during the walk.
 pub(crate) fn is_inside(workspace: &Workspace, path: &Path) -> bool {
     std::fs::canonicalize(path).is_ok_and(|real| workspace.contains(&real))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_stay_on_one_line() {
-        assert_eq!(
-            printable(Path::new("a\nFile: b\u{1b}[2J\u{2028}")),
-            "a\\nFile: b\\u{1b}[2J\\u{2028}"
-        );
-        assert_eq!(printable(Path::new("grün \\n")), "grün \\n");
-    }
 }

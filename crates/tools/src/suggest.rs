@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use parallax_files::{Access, Workspace};
+use parallax_files::{Access, Workspace, printable};
 
 use crate::edit_distance::edit_distance;
 
@@ -35,7 +35,7 @@ pub(crate) fn similar_names(workspace: &Workspace, missing: &Path) -> String {
         .entries
         .iter()
         .filter_map(|entry| {
-            let name = entry.name.to_string_lossy().into_owned();
+            let name = printable(&entry.name).into_owned();
             let distance = name_distance(&missing_name, &name.to_lowercase())?;
             workspace.confine(&parent.join(&entry.name), Access::Read).ok()?;
             Some((distance, name))

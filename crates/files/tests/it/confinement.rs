@@ -24,7 +24,7 @@ fn paths_outside_or_protected_are_rejected_with_known_messages() {
     symlink(fixture.path("outside/new"), fixture.path("work/dangling")).expect("link");
     symlink(".git", fixture.path("work/innocent")).expect("link");
     for access in [Access::Read, Access::Write] {
-        for path in [
+        for (index, path) in [
             "../outside/secret",
             "door/secret",
             "door/not/there/yet",
@@ -37,11 +37,16 @@ fn paths_outside_or_protected_are_rejected_with_known_messages() {
             "innocent/config",
             "gha-creds-1.json",
             ".env\0",
-        ] {
+        ]
+        .into_iter()
+        .enumerate()
+        {
             let message = refused(&fixture, path, access);
             let start = "Path not in workspace: Attempted path \"/";
             let middle = "\" resolves outside the allowed workspace directories: ";
-            assert!(message.starts_with(start) && message.contains(middle), "{message}");
+            let is_outside = message.starts_with(start) && message.contains(middle);
+            let is_protected = message.contains("` is protected from tools: /");
+            assert_eq!((is_outside, is_protected), (index < 5, index >= 5), "{message}");
         }
     }
     let loops = fixture.path("work/loop");

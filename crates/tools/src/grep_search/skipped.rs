@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use parallax_files::{SkippedEntries, is_protected_name};
+use parallax_files::SkippedEntries;
 
 use crate::search_scope::SearchScope;
 
@@ -79,16 +79,10 @@ impl SkipSummary {
             let noun = if self.skipped_entries.ignored == 1 { "entry" } else { "entries" };
             opened.push(format!("{} ignored {noun}", self.skipped_entries.ignored));
         }
-        let (closed, open): (Vec<_>, Vec<_>) =
-            self.skipped_entries.folders.iter().partition(|name| is_protected_name(name, false));
-        opened.extend(open.iter().map(|name| format!("`{name}`")));
+        opened.extend(self.skipped_entries.folders.iter().map(|name| format!("`{name}`")));
         let mut parts = Vec::new();
         if !opened.is_empty() {
             parts.push(format!("{}; `no_ignore` searches them", opened.join(", ")));
-        }
-        if !closed.is_empty() {
-            let names: Vec<String> = closed.iter().map(|name| format!("`{name}`")).collect();
-            parts.push(format!("{} (protected from tools)", names.join(", ")));
         }
         if self.skipped_entries.hidden > 0 {
             let noun = if self.skipped_entries.hidden == 1 { "entry" } else { "entries" };

@@ -127,7 +127,9 @@ impl SearchWorker<'_> {
             // All paths in a directory sort after the directory itself.
             return if kind.is_dir() { WalkState::Skip } else { WalkState::Continue };
         }
-        if entry.depth() > 0 && self.workspace.is_protected_name(entry.file_name(), kind.is_dir()) {
+        if entry.depth() > 0
+            && self.workspace.is_protected_from_search(entry.file_name(), kind.is_dir())
+        {
             self.skip(|skipped| skipped.protected += 1);
             return if kind.is_dir() { WalkState::Skip } else { WalkState::Continue };
         }
@@ -141,7 +143,7 @@ impl SearchWorker<'_> {
         let (hits, decoded) = self.search(entry);
         if !hits.is_empty()
             // Checked last because it is expensive: tools must be allowed to read the file.
-            && let Ok(file) = self.workspace.confine(path, Access::Read)
+            && let Ok(file) = self.workspace.confine(path, Access::Search)
         {
             self.matches.add(path, MatchedFile { file, hits, decoded });
         }
@@ -150,7 +152,7 @@ impl SearchWorker<'_> {
 
     /// Records a link to something that is not found below the searched directories.
     fn skip_link(&self, link: &Path) {
-        match self.workspace.confine(link, Access::Read) {
+        match self.workspace.confine(link, Access::Search) {
             Ok(target) if !self.roots.iter().any(|root| target.path().starts_with(root)) => {
                 self.skip(|skipped| skipped.link(link));
             }
@@ -199,7 +201,8 @@ impl SearchWorker<'_> {
             });
             return (Vec::new(), false);
         }
-        let by_mark = matches!(head.first(), Some(0xff | 0xfe | 0));
+        let is_wide = TextEncoding::of_head(&head)
+            .is_some_and(|(encoding, _)| encoding != TextEncoding::Utf8);
         let mut file = EncodingReader {
             file: head.as_slice().chain(file),
             stop: self.stop,
@@ -208,7 +211,7 @@ impl SearchWorker<'_> {
         let searched = self.searcher.search_reader(&self.matcher, &mut file, &mut sink);
         // A file that is not read to its end has enough matches, but in another encoding they may
         // be wrong.
-        if (file.utf8.is_broken() || by_mark)
+        if (file.utf8.is_broken() || is_wide)
             && let Some(text) = decode_file(path, self.stop)
         {
             sink.hits.clear();

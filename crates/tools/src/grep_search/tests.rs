@@ -235,12 +235,12 @@ async fn skipped_directories_are_reported_and_named_ones_searched() {
     let output = grep(&directory, json!({"pattern": "word", "names_only": true})).await;
     assert!(
         output.ends_with(
-            ":\nlogs/a.log\n[Not searched: 2 ignored entries, `__pycache__`; `no_ignore` searches them. \
-             `node_modules` (protected from tools)]"
+            ":\nlogs/a.log\n[Not searched: 2 ignored entries, `__pycache__`, `node_modules`; `no_ignore` \
+             searches them]"
         ),
         "{output}"
     );
-    for path in ["lib/__pycache__", "logs", "out"] {
+    for path in ["lib/__pycache__", "logs", "out", "node_modules", "node_modules/x/index.js"] {
         let output = grep(&directory, json!({"pattern": "word", "dir_path": path})).await;
         assert!(output.starts_with("Found 1 match"), "{path}: {output}");
     }

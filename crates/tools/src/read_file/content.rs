@@ -3,7 +3,7 @@
 use base64::Engine;
 use parallax_files::{
     AllowedPath, FileError, LineRange, SHOWN_NUL, SeenFiles, Snapshot, TextLines, Workspace,
-    lines_from_bytes, read_capped, read_head, read_lines,
+    lines_from_bytes, printable, read_capped, read_head, read_lines,
 };
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::Part;
@@ -231,7 +231,7 @@ fn with_hint(workspace: &Workspace, error: &FileError) -> ToolError {
                     .filter(|entry| {
                         !parallax_files::is_protected_name(&entry.name.to_string_lossy(), false)
                     })
-                    .map(|entry| format!("`{}`", entry.name.to_string_lossy()))
+                    .map(|entry| format!("`{}`", printable(&entry.name)))
                     .collect();
                 names.sort();
                 let more = if listing.is_truncated { ", …" } else { "" };

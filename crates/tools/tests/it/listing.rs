@@ -19,12 +19,24 @@ fn listing_shows_directories_first_and_omits_protected_files() {
     assert_eq!(
         text,
         format!(
-            "Directory listing for {}:\n[DIR] zoo\n.gitignore (6 bytes)\nA.txt (0 bytes)\nb.txt (5 bytes)\n\n(2 ignored)",
+            "Directory listing for {}:\n[DIR] node_modules\n[DIR] zoo\n.gitignore (6 bytes)\nA.txt (0 bytes)\nb.txt (5 bytes)\n\n(2 ignored)",
             project.path("").display().to_string().trim_end_matches('/')
         )
     );
     let all = json!({"dir_path": ".", "file_filtering_options": {"respect_git_ignore": false}});
     assert!(project.output("list_directory", all).contains("a.log (0 bytes)"));
+    let modules = project.output("list_directory", json!({"dir_path": "node_modules"}));
+    assert!(modules.ends_with("\nx (0 bytes)"), "{modules}");
+}
+
+#[test]
+fn listed_name_with_control_characters_can_be_read() {
+    let project = TestProject::new();
+    project.write_file("esc\u{1b}[31m.txt", "content");
+    let text = project.output("list_directory", json!({"dir_path": "."}));
+    assert!(text.ends_with("\nesc\\u{1b}[31m.txt (7 bytes)"), "{text}");
+    let read = project.output("read_file", json!({"file_path": "esc\\u{1b}[31m.txt"}));
+    assert_eq!(read, "content");
 }
 
 #[test]

@@ -155,7 +155,11 @@ fn unreadable_path_names_the_reason_and_alternatives() {
     for name in [".env", "out", "../x"] {
         let (kind, message) = fails(name);
         assert_eq!(kind, Kind::PathNotInWorkspace);
-        assert!(message.starts_with("Path not in workspace: Attempted path \""), "{message}");
+        let start = match name {
+            ".env" => "`.env` is protected from tools: /",
+            _ => "Path not in workspace: Attempted path \"",
+        };
+        assert!(message.starts_with(start), "{message}");
     }
     let (kind, message) = fails("secret.txt");
     assert_eq!(kind, Kind::InvalidToolParams);

@@ -1,6 +1,5 @@
 //! Describes tool calls: display names and the relevant arguments.
 
-use std::borrow::Cow;
 
 use parallax_protocol::Object;
 use parallax_protocol::built_in_tools::built_in_tool;
@@ -112,19 +111,6 @@ pub(crate) fn title_in_words(title: &str) -> String {
         .map_or_else(|| title.to_owned(), |(tool, rest)| format!("{tool} · {rest}"))
 }
 
-/// Returns an error without the part that is not true of protected paths.
-pub(crate) fn plain_error(message: &str) -> Cow<'_, str> {
-    let path = message.strip_prefix("Path not in workspace: Attempted path \"");
-    let path = path.and_then(|rest| rest.split_once('"'));
-    let reason = message.rsplit_once(" (`").filter(|(_, why)| why.contains("protected from tools"));
-    match (path, reason) {
-        (Some((path, _)), Some((_, reason))) => {
-            format!("`{}: {path}", reason.trim_end_matches(['.', ')'])).into()
-        }
-        _ => message.into(),
-    }
-}
-
 /// Returns a title without the verb that the display name already contains.
 pub(crate) fn without_verb<'t>(name: &str, title: &'t str) -> &'t str {
     let verb = match name {
@@ -162,16 +148,6 @@ mod tests {
         assert_eq!(title_in_words("Read a"), "Read a");
         assert_eq!(describe("list (tracker MCP Server) {}").as_deref(), Some("list  tracker"));
         assert_eq!(describe("echo (x MCP Server) y"), None);
-    }
-
-    #[test]
-    fn protected_path_is_not_described_as_outside() {
-        let message = "Path not in workspace: Attempted path \"/p/.env\" resolves outside the \
-                       allowed workspace directories: /p (`.env` is protected from tools)";
-        assert_eq!(plain_error(message), "`.env` is protected from tools: /p/.env");
-        let outside = "Path not in workspace: Attempted path \"/x\" resolves outside the allowed \
-                       workspace directories: /p";
-        assert_eq!(plain_error(outside), outside);
     }
 
     #[test]

@@ -268,8 +268,7 @@ fn done_rows(tool: &Tool, done: &FinishedCall, renderer: &ItemRenderer<'_>) -> (
         // The result of the subagent is already shown.
         (None, Some(_)) if matches!(done.body, CallBody::Agent(_)) => {}
         (None, Some((_, message))) => {
-            let message = describe::plain_error(message);
-            rows.extend(text_rows(&message, columns, error_rows, theme.error, renderer));
+            rows.extend(text_rows(message, columns, error_rows, theme.error, renderer));
         }
         _ => {}
     }
