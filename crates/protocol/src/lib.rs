@@ -25,6 +25,7 @@ pub mod grounding;
 pub mod hooks;
 pub mod ids;
 pub mod image;
+pub mod image_defect;
 pub mod lenient;
 pub mod local_host;
 pub mod media;

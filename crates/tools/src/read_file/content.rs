@@ -7,6 +7,7 @@ use parallax_files::{
 };
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::Part;
+use parallax_protocol::image_defect::ImageDefect;
 use parallax_protocol::tool::{Display, ToolError, ToolErrorKind, ToolResult};
 
 use crate::failure::{invalid_params, read_failure};
@@ -118,6 +119,14 @@ pub(crate) fn read(
         }
         FileKind::Media(mime) => {
             let (bytes, metadata) = read_capped(target, MAX_MEDIA).map_err(failed)?;
+            // Services reject the whole request because of such an image.
+            if let Some(defect) = ImageDefect::find(mime, &bytes) {
+                return Ok(ReadResult::Refused(format!(
+                    "Cannot display image {}: {}",
+                    name.display(),
+                    defect.reason()
+                )));
+            }
             seen_files.record(target.path(), Snapshot::from_bytes(metadata, &bytes), None);
             let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
             return Ok(ReadResult::Media(Part::inline_data(mime, data)));

@@ -6,6 +6,12 @@ use serde_json::json;
 
 use crate::test_project::TestProject;
 
+/// An image of one pixel.
+const PNG: &[u8] =
+    b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0\0\0\0\0\0\0\0\0IEND\xaeB`\x82";
+const JPEG: &[u8] =
+    b"\xff\xd8\xff\xc0\0\x0b\x08\0\x01\0\x01\x01\x01\x11\0\xff\xda\0\x02pixels\xff\xd9";
+
 #[test]
 fn line_ranges_have_a_header() {
     let project = TestProject::new();
@@ -73,9 +79,14 @@ fn text_of_one_call_is_bounded() {
 #[test]
 fn every_file_kind_is_read() {
     let project = TestProject::new();
-    project.write_file("a.png", b"\x89PNG\r\n\x1a\n\0");
-    project.write_file("photo.png", b"\xff\xd8\xff\xe0\0");
-    project.write_file("no ending", b"GIF89a\0");
+    project.write_file("a.png", PNG);
+    project.write_file("cut.png", &PNG[..20]);
+    project.write_file(
+        "flat.jpg",
+        JPEG.iter().map(|byte| if *byte == 1 { 0 } else { *byte }).collect::<Vec<u8>>(),
+    );
+    project.write_file("photo.png", JPEG);
+    project.write_file("no ending", b"GIF89a\x01\0\x01\0\0\0\0;");
     project.write_file("page.png", "<html></html>");
     project.write_file("page.pdf", "<html></html>");
     project.write_file("empty.png", "");
@@ -90,20 +101,23 @@ fn every_file_kind_is_read() {
     let media = |name: &str| {
         let outcome = project.call("read_file", json!({"file_path": name}));
         outcome.for_model.media.first().map(|part| match part.view() {
-            PartView::Inline { mime_type, data } => format!("{mime_type} {data}"),
+            PartView::Inline { mime_type, .. } => mime_type.to_owned(),
             _ => String::new(),
         })
     };
-    assert_eq!(media("a.png").as_deref(), Some("image/png iVBORw0KGgoA"));
-    assert_eq!(media("a.mp3").as_deref(), Some("audio/mpeg //uQAA=="));
+    assert_eq!(media("a.png").as_deref(), Some("image/png"));
+    assert_eq!(media("a.mp3").as_deref(), Some("audio/mpeg"));
     // The content decides, not the file name.
-    assert_eq!(media("photo.png").as_deref(), Some("image/jpeg /9j/4AA="));
-    assert_eq!(media("no ending").as_deref(), Some("image/gif R0lGODlhAA=="));
+    assert_eq!(media("photo.png").as_deref(), Some("image/jpeg"));
+    assert_eq!(media("no ending").as_deref(), Some("image/gif"));
     let output = |name: &str| project.output("read_file", json!({"file_path": name}));
     assert_eq!(output("page.png"), "<html></html>");
     assert_eq!(output("page.pdf"), "<html></html>");
     assert_eq!(output("empty.png"), "The file is empty: empty.png");
     assert_eq!(output("archive.png"), "Cannot display content of binary file: archive.png");
+    assert_eq!(output("cut.png"), "Cannot display image cut.png: the image is truncated");
+    let reason = "the width or height of the image is 0";
+    assert_eq!(output("flat.jpg"), format!("Cannot display image flat.jpg: {reason}"));
     assert_eq!(output("a.ts"), "let x = 1;");
     assert_eq!(output("text.mp3"), "lyrics");
     assert_eq!(output("a.svg"), "<svg/>");
@@ -172,7 +186,7 @@ fn read_many_files_returns_all_contents() {
     project.write_file("b.txt", "two");
     project.write_file("src/a.rs", "one");
     project.write_file("src/[id].rs", "odd name");
-    project.write_file("src/pic.png", b"\x89PNG\r\n\x1a\n\0");
+    project.write_file("src/pic.png", PNG);
     project.write_file("src/lib.so", [0, 1]);
     project.write_file("node_modules/x.rs", "no");
     project.write_file("GEMINI.md", "context");

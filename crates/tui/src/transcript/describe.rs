@@ -1,6 +1,5 @@
 //! Describes tool calls: display names and the relevant arguments.
 
-
 use parallax_protocol::Object;
 use parallax_protocol::built_in_tools::built_in_tool;
 use parallax_protocol::tool::{FileDiff, Todo, TodoStatus, ToolKind};

@@ -145,13 +145,14 @@ fn unsupported_image_is_shown_as_a_row() {
 #[test]
 fn damaged_image_is_reported_and_blocks_nothing() {
     let world = create_world(r#"[{"text":"Seen."}]"#, "sixel");
-    let cut = &STANDARD.decode(RED).expect("base64")[..60];
-    std::fs::write(world.home.project().join("shot.png"), cut).expect("a picture");
+    let mut bytes = STANDARD.decode(RED).expect("base64");
+    bytes[50] ^= 0xff;
+    std::fs::write(world.home.project().join("shot.png"), bytes).expect("a picture");
     let seat = TerminalDriver::start_in(world, &StartOptions::sized(100, 40));
     seat.type_text("look at @shot.png now");
     seat.wait_for_text("now");
     seat.press(Key::Enter);
-    seat.wait_for_text("↳ shot.png · PNG, 20×40, 60 bytes · not shown: damaged");
+    seat.wait_for_text("↳ shot.png · PNG, 20×40, 91 bytes · not shown: damaged");
     seat.wait_for_text("Seen.");
     seat.wait_for_text(COMPOSER);
 }
