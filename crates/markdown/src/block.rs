@@ -1,8 +1,10 @@
 //! Renders Markdown blocks: headings, lists, quotes, code, tables.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
+use crate::excess_cells::escape_excess_pipes;
 use crate::literal::{escape_link_definitions, is_target, label_key, literal};
 use parallax_screen::{Line, Span, Style, wrap};
 use pulldown_cmark::{
@@ -109,9 +111,15 @@ pub(super) fn render(
         }
     }
     let source = escape_link_definitions(source, parser.into_offset_iter());
+    let parse = |source| {
+        Parser::new_with_broken_link_callback(source, OPTIONS, Some(DefinitionLookup(&known)))
+            .into_offset_iter()
+    };
+    let source = match source.contains('|') {
+        true => escape_excess_pipes(&source, parse(&source)),
+        false => Cow::Borrowed(source.as_ref()),
+    };
     let source = source.as_ref();
-    let parser =
-        Parser::new_with_broken_link_callback(source, OPTIONS, Some(DefinitionLookup(&known)));
     let options = context.options;
     let mut writer = Writer {
         source,
@@ -128,7 +136,7 @@ pub(super) fn render(
         html: None,
         table: None,
     };
-    for (event, range) in parser.into_offset_iter() {
+    for (event, range) in parse(source) {
         writer.event(event, range);
     }
     writer.end_inline();
@@ -343,7 +351,7 @@ impl<'w> Writer<'w, '_> {
         }
         let depth = self.list_numbers.len();
         let marker = match self.list_numbers.last_mut() {
-            Some(Some(numbers)) => format!("{}. ", numbers.item(self.source, at)),
+            Some(Some(numbers)) => numbers.marker(self.source, at),
             _ if self.options.plain => "- ".to_owned(),
             _ => ["• ", "◦ ", "▪ "][depth.saturating_sub(1) % 3].to_owned(),
         };

@@ -17,6 +17,8 @@ mod block;
 #[cfg(feature = "rows")]
 mod code;
 #[cfg(feature = "rows")]
+mod excess_cells;
+#[cfg(feature = "rows")]
 pub mod highlight;
 #[cfg(feature = "rows")]
 mod inline;

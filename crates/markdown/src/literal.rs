@@ -170,11 +170,13 @@ impl OpenDelimiters {
 
 fn is_emphasis_markup(before: &str, inner: &str, after: &str) -> bool {
     let opens = |char: char| {
-        char.is_whitespace() || !char.is_ascii() && !is_word(char) || "([{\"'*_~|:".contains(char)
+        char.is_whitespace()
+            || !char.is_ascii() && !char.is_alphanumeric()
+            || "([{\"'*_~|:".contains(char)
     };
     let closes = |char: char| {
         char.is_whitespace()
-            || !char.is_ascii() && !is_word(char)
+            || !char.is_ascii() && !char.is_alphanumeric()
             || ")]}\"'*_~.,;:!?-<|".contains(char)
     };
     let first =
@@ -389,6 +391,7 @@ mod tests {
             "src/**/*.rs, lib/**/*.rs and **/*.toml",
             "\"*.txt\" or '*.md' or (*.c)",
             "2*3*4 and 2**3**4 and x**2 + y**2",
+            "日本*語*です and 价格*数量*税率",
             "f(*args, **kwargs) and g(*args, **kwargs)",
             "count(*) and sum(*)",
             "https://a.b/*/c/*/d and https://a.b/x*y*z and https://a.b/?q=*foo*",
@@ -429,7 +432,7 @@ mod tests {
             ("**Note:** *this is done.* _So is this._", "{Note:} {this is done.} {So is this.}"),
             ("- **src/main.rs**: *`code`*", "{src/main.rs}: {`code`}"),
             ("**https://a.b/c** and ~~gone~~", "{https://a.b/c} and {gone}"),
-            ("这是**重点**内容 と*強調*です", "这是{重点}内容 と{強調}です"),
+            ("这是**重点**内容 と *強調*。", "这是{重点}内容 と {強調}。"),
             ("2 *x* **3** 4, *one* *two*", "2 {x} {3} 4, {one} {two}"),
             ("*a **b** c* and **a *b* c**", "{a {b} c} and {a {b} c}"),
             (r"\*kept\* 1\. \_x\_", "*kept* 1\\. _x_"),

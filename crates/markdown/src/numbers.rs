@@ -15,8 +15,8 @@ impl Numbers {
         Self { last_number: None, next: start }
     }
 
-    /// Returns the number of the item that begins at `at` in the source.
-    pub(super) fn item(&mut self, source: &str, at: usize) -> u64 {
+    /// Returns the marker of the item that begins at `at` in the source, with its number.
+    pub(super) fn marker(&mut self, source: &str, at: usize) -> String {
         let text = source.get(at..).unwrap_or("").trim_start();
         let end = text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len());
         let written = text.get(..end).and_then(|digits| digits.parse().ok());
@@ -26,6 +26,8 @@ impl Numbers {
         };
         self.last_number = written;
         self.next = number.saturating_add(1);
-        number
+        let delimiter =
+            if text.get(end..).is_some_and(|it| it.starts_with(')')) { ')' } else { '.' };
+        format!("{number}{delimiter} ")
     }
 }

@@ -105,7 +105,7 @@ pub(super) fn find(source: &str, number: Option<Numbers>) -> Option<OpenBlock> {
                     item.nth += 1;
                     item.before = item.numbers;
                     if let Some(numbers) = &mut item.numbers {
-                        numbers.item(source, range.start);
+                        numbers.marker(source, range.start);
                     }
                 }
                 depth += 1;
