@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::media::{UNKNOWN, media_type};
 use crate::names::display_name;
+use crate::schema_names::sanitize_value;
 use parallax_protocol::untrusted::wrap;
 
 /// Maximum number of content blocks read from one result.
@@ -166,6 +167,9 @@ impl ResultSource<'_> {
             })
         });
         if !is_repeated {
+            // JSON would escape control characters, which hides them from `wrap`.
+            let mut structured = structured.clone();
+            sanitize_value(&mut structured);
             self.text(&structured.to_string(), read);
         }
     }
@@ -337,6 +341,13 @@ mod tests {
         let output = &result.for_model.output;
         assert!(output.contains("the content is not image/png"), "{output}");
         assert!(output.contains("the content is not application/pdf"), "{output}");
+    }
+
+    #[test]
+    fn structured_content_has_no_hidden_characters() {
+        let result = json!({"structuredContent": {"a\u{1b}[1m": ["b\u{1b}[31mc\u{e0041}\0"]}});
+        let output = outcome(result).for_model.output;
+        assert!(output.contains(r#"{"a":["bc"]}"#), "{output}");
     }
 
     #[test]

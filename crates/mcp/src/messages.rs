@@ -150,6 +150,11 @@ impl OpenRequests {
         })
     }
 
+    /// Opens a request again whose answer turned out to be stray.
+    pub(crate) fn reopen(&self, id: RequestId) {
+        self.ids().insert(id);
+    }
+
     /// Creates the error for an open request whose answer cannot be read.
     pub(crate) fn fail(&self, id: &RequestId, reason: &str) -> Option<ServerJsonRpcMessage> {
         self.take(id, None).map(|id| failure(id, reason.to_owned()))
@@ -262,6 +267,13 @@ fn parse_complete(text: &str) -> Option<ServerJsonRpcMessage> {
     // Some servers omit the constant `jsonrpc` field.
     if !fields.contains_key("jsonrpc") && fields.keys().all(|name| is_rpc_field(name)) {
         fields.insert("jsonrpc".to_owned(), "2.0".into());
+    }
+    // Other servers send both fields of an answer, one of them null.
+    let is_null = |name: &str| fields.get(name).is_some_and(Value::is_null);
+    match (is_null("result"), is_null("error")) {
+        (false, true) if fields.contains_key("result") => drop(fields.remove("error")),
+        (true, false) if fields.contains_key("error") => drop(fields.remove("result")),
+        _ => {}
     }
     serde_json::from_value(value).ok()
 }

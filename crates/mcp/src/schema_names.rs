@@ -18,21 +18,26 @@ const CONDITIONS: [&str; 3] = ["if", "then", "else"];
 /// Removes hidden characters, including from names, and the `$schema` keyword, which services
 /// reject. If names become equal, the one that had no hidden characters is kept.
 pub(crate) fn sanitize_schema(schema: &mut Value) {
-    sanitize_nested(schema, 0);
+    sanitize_nested(schema, 0, true);
 }
 
-fn sanitize_nested(schema: &mut Value, depth: usize) {
-    if depth > MAX_DEPTH {
+/// Removes hidden characters from a value and its names.
+pub(crate) fn sanitize_value(value: &mut Value) {
+    sanitize_nested(value, 0, false);
+}
+
+fn sanitize_nested(value: &mut Value, depth: usize, is_schema: bool) {
+    if is_schema && depth > MAX_DEPTH {
         return;
     }
-    match schema {
+    match value {
         Value::String(text) => {
             if let Cow::Owned(clean) = sanitize(text) {
                 *text = clean;
             }
         }
         Value::Object(fields) => {
-            if fields.get("$schema").is_some_and(Value::is_string) {
+            if is_schema && fields.get("$schema").is_some_and(Value::is_string) {
                 fields.shift_remove("$schema");
             }
             let is_plain = |name: &str| matches!(sanitize(name), Cow::Borrowed(_));
@@ -48,9 +53,11 @@ fn sanitize_nested(schema: &mut Value, depth: usize) {
                     }
                 }
             }
-            fields.values_mut().for_each(|field| sanitize_nested(field, depth + 1));
+            fields.values_mut().for_each(|field| sanitize_nested(field, depth + 1, is_schema));
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| sanitize_nested(item, depth + 1)),
+        Value::Array(items) => {
+            items.iter_mut().for_each(|item| sanitize_nested(item, depth + 1, is_schema));
+        }
         _ => {}
     }
 }

@@ -6,15 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_exec::{StdioServer, StdioStreams};
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, InitializeResult, JsonRpcMessage, RequestId,
+    ServerJsonRpcMessage,
+};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
-use crate::lines::{FloodDetector, LineSplitter, ReadRateLimit};
+use crate::lines::{FloodDetector, LineSplitter, LineTooLong, ReadRateLimit};
 use crate::messages::OpenRequests;
 use crate::spread::SpreadObject;
 use crate::stderr_tail::StderrTail;
@@ -24,6 +28,9 @@ use crate::stderr_tail::StderrTail;
 const MAX_UNREAD: usize = 1_000;
 /// How long a message that is being written may delay closing.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// How long the answer to `initialize` is waited for after one that cannot be it.
+const STRAY_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long the exit code and the last output of a server that closed its output are waited for.
 const EARLY_END: Duration = Duration::from_secs(1);
@@ -41,6 +48,10 @@ pub(crate) struct Stdio {
     partial_object: SpreadObject,
     open: OpenRequests,
     batch: VecDeque<ServerJsonRpcMessage>,
+    /// The id of the `initialize` request until it is answered.
+    initialize: Option<RequestId>,
+    /// A message with that id that is not the answer, and when it counts as one nevertheless.
+    stray_answer: Option<(ServerJsonRpcMessage, Instant)>,
     process: Option<StdioServer>,
     stderr_tail: StderrTail,
     /// Reads standard error to its end.
@@ -69,6 +80,8 @@ impl Stdio {
             partial_object: SpreadObject::default(),
             open: OpenRequests::default(),
             batch: VecDeque::new(),
+            initialize: None,
+            stray_answer: None,
             process: Some(process),
             stderr_tail,
         }
@@ -124,6 +137,36 @@ impl Stdio {
         let _ = tokio::time::timeout(EARLY_END, ended).await;
     }
 
+    /// Returns the next message. A server may print an old answer with the id of `initialize` before
+    /// it reads this request, so one that cannot be the answer is set aside.
+    fn next_message(&mut self) -> Option<ServerJsonRpcMessage> {
+        while let Some(message) = self.batch.pop_front() {
+            let JsonRpcMessage::Response(answer) = &message else { return Some(message) };
+            if self.initialize.as_ref() != Some(&answer.id) {
+                return Some(message);
+            }
+            let result = serde_json::to_value(&answer.result).unwrap_or_default();
+            if serde_json::from_value::<InitializeResult>(result).is_ok() {
+                (self.initialize, self.stray_answer) = (None, None);
+                return Some(message);
+            }
+            self.open.reopen(answer.id.clone());
+            let until = Instant::now() + STRAY_ANSWER_TIMEOUT;
+            self.stray_answer.get_or_insert((message, until));
+        }
+        None
+    }
+
+    /// Returns the next line, or the end of the output. `None`: the answer that was set aside is the
+    /// only one.
+    async fn next_line(&mut self) -> Option<Result<Option<Vec<u8>>, LineTooLong>> {
+        let Some((_, until)) = &self.stray_answer else { return Some(self.lines.next().await) };
+        match tokio::time::timeout_at(*until, self.lines.next()).await {
+            Ok(Ok(None)) | Err(_) => None,
+            Ok(line) => Some(line),
+        }
+    }
+
     /// Ends a faulty server immediately, because it would not react to the end of its input.
     fn give_up<T>(&mut self, reason: &str) -> Option<T> {
         self.stderr_tail.push(format!("\nParallax: {reason}\n").as_bytes());
@@ -140,6 +183,11 @@ impl Transport<RoleClient> for Stdio {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         self.open.record_sent(&item);
+        if let JsonRpcMessage::Request(request) = &item
+            && matches!(request.request, ClientRequest::InitializeRequest(_))
+        {
+            self.initialize = Some(request.id.clone());
+        }
         let (stdin, unread) = (Arc::clone(&self.stdin), Arc::clone(&self.queued_messages));
         let has_responded = self.has_responded;
         async move {
@@ -155,7 +203,7 @@ impl Transport<RoleClient> for Stdio {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            if let Some(message) = self.batch.pop_front() {
+            if let Some(message) = self.next_message() {
                 self.has_responded = true;
                 return Some(message);
             }
@@ -166,7 +214,11 @@ impl Transport<RoleClient> for Stdio {
                 self.stderr_tail.record_flood();
             }
             self.pace.wait().await;
-            let line = match self.lines.next().await {
+            let Some(line) = self.next_line().await else {
+                self.initialize = None;
+                return self.stray_answer.take().map(|(message, _)| message);
+            };
+            let line = match line {
                 Ok(Some(line)) => line,
                 Ok(None) => {
                     self.skip_spread();

@@ -31,12 +31,17 @@ pub fn wrap(text: &str) -> String {
 /// characters, tag characters, bidirectional control characters, and other characters without a
 /// picture. Joiners and variation selectors are kept where scripts and emoji need them.
 pub fn sanitize(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|letter| is_hidden(letter) || is_attached(letter)) {
+    if !text.chars().any(|letter| letter == '\r' || is_hidden(letter) || is_attached(letter)) {
         return Cow::Borrowed(text);
     }
     let mut clean = String::with_capacity(text.len());
-    for letter in without_sequences(text).chars() {
-        if !is_hidden(letter) && (!is_attached(letter) || may_attach(&clean, letter)) {
+    let plain = without_sequences(text);
+    let mut letters = plain.chars().peekable();
+    while let Some(letter) = letters.next() {
+        // On a terminal, the rest of the line would cover its beginning.
+        if letter == '\r' && letters.peek() != Some(&'\n') {
+            clean.push('\n');
+        } else if !is_hidden(letter) && (!is_attached(letter) || may_attach(&clean, letter)) {
             clean.push(letter);
         }
     }
@@ -90,6 +95,7 @@ mod tests {
             ("a\u{1b}]8;;http://x\u{7}link\u{1b}]8;;\u{1b}\\b", "alinkb"),
             ("a\u{1b}]open\nb", "aopen\nb"),
             ("n\0ul \u{8}x", "nul x"),
+            ("kept\r\nline\rover it\r", "kept\r\nline\nover it\n"),
             ("\u{e0049}\u{e0067}tags", "tags"),
             ("\u{202e}turned\u{202c}", "turned"),
             ("x\u{9b}2Jy\u{1b}", "x2Jy"),

@@ -166,6 +166,14 @@ fn single_message_in_http_response_is_assigned_to_its_request() {
 }
 
 #[test]
+fn null_field_beside_the_other_field_of_an_answer_is_ignored() {
+    let text = br#"{"jsonrpc":"2.0","id":7,"result":{"x":1},"error":null}"#;
+    assert_eq!(read(&open(&[7]), text).remove(0)["result"], json!({"x": 1}));
+    let text = br#"{"jsonrpc":"2.0","id":7,"result":null,"error":{"code":-1,"message":"no"}}"#;
+    assert_eq!(read(&open(&[7]), text).remove(0)["error"]["message"], "no");
+}
+
+#[test]
 fn invalid_byte_or_lone_surrogate_is_replaced() {
     for text in [
         &b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"odd\":\"a\xe9\"}}"[..],
