@@ -36,6 +36,7 @@ as one JSON line. The words of `--do`:
     twice      lists `echo` twice, the second time with another description
     nullid     calls are answered with an error whose id is null
     stray      an answer to nothing comes before each other message
+    early      a stray answer with the id of `initialize` comes before it is read
     future     answers `initialize` with a protocol version that is not published
     chatty     3 MB of other lines on standard output when a tool is called
     tls        speaks TLS, certified by authority.pem beside this file
@@ -396,6 +397,8 @@ def stdio():
         for _ in range(30 * 1024):
             sys.stderr.write("x" * 1023 + "\n")
     session = Stdio()
+    if "early" in DO:
+        session.send({"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": "2025-06-18"}})
     for line in sys.stdin:
         if "noise" in DO:
             with LOCK:

@@ -105,6 +105,7 @@ fn control_characters_by_entity_are_not_shown() {
 fn list_items_keep_their_written_numbers() {
     assert_eq!(rendered("1. a\n2. b\n10. c\n", 20), ["1. a", "2. b", "10. c"]);
     assert_eq!(rendered("1. a\n1. b\n1. c\n", 20), ["1. a", "2. b", "3. c"]);
+    assert_eq!(rendered("1) a\n2) b\n", 20), ["1) a", "2) b"]);
     assert_eq!(
         rendered("3. a\n2. b\n   5. x\n   7. y\n", 20),
         ["3. a", "2. b", "   5. x", "   7. y"]
@@ -136,6 +137,8 @@ fn names_patterns_and_html_keep_all_their_characters() {
         assert_eq!(rendered(&format!("- {text}"), 100), [format!("• {text}")]);
     }
     let table = rendered("| a |\n|---|\n| x<br>y<b>z |\n", 60);
+    let excess = rendered("| a | b |\n|---|---|\n| 1 | `x|y` |\n| 2 | 3 | 4 |\n", 60);
+    assert_eq!(excess[3..5], ["│ 1 │ x|y   │", "│ 2 │ 3 | 4 │"]);
     assert_eq!(table[3..5], ["│ x    │", "│ y<b>z │"].map(|row| row.replace("x    ", "x     ")));
 }
 

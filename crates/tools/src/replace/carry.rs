@@ -3,15 +3,15 @@
 //! The rule: a token is written with the file's characters if the model's old text has the same
 //! token in the same context; all other tokens are written as the model wrote them. The context
 //! comes from a comparison of the model's old text with its new text: a line that both have, moved
-//! and duplicated lines included, or an equal word of a changed line and the marks and spaces next to it.
+//! and duplicated lines included, or an equal word of a changed line and the marks and spaces next
+//! to it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use super::tokens::{TokenKind, TokenizedText, is_word};
-use super::tolerant::fold_character;
+use super::tokens::{TokenKind, TokenizedText, fold_character, is_word};
 
 /// Maximum product of the token counts of an old and a new block; larger blocks are not compared.
 const MAX_COMPARED: usize = 25_000_000;

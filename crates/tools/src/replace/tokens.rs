@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+/// Characters that a typed `-` may match.
+pub(super) const DASHES: &[char] = &['‐', '‑', '‒', '–', '—', '―', '−', '﹣', '－'];
+
 /// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenKind {
@@ -36,6 +39,18 @@ pub(super) fn is_space(character: char) -> bool {
 /// Whether the character belongs to a word or a number.
 pub(super) fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
+}
+
+/// Returns the plain form of quotes and dashes.
+pub(super) fn fold_character(character: char) -> char {
+    match character {
+        '“' | '”' | '„' | '‟' | '″' | '«' | '»' | '＂' => '"',
+        '‘' | '’' | '‚' | '‛' | '′' | '‹' | '›' | '＇' => '\'',
+        // NUL is shown to the model as this character.
+        '\0' => parallax_files::SHOWN_NUL,
+        dash if DASHES.contains(&dash) => '-',
+        other => other,
+    }
 }
 
 /// Returns the number of leading whitespace bytes that do not end a line.

@@ -10,14 +10,12 @@ use std::ops::Range;
 use super::hit::{Replacement, RequestedEdit};
 use super::rewrite::TokenizedEdit;
 use super::source::SourceText;
-use super::tokens::{AlignedPair, is_space, is_word};
+use super::tokens::{AlignedPair, DASHES, fold_character, is_space, is_word};
 
 /// In larger files (in bytes), only exact matches are found.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// Maximum number of character comparisons; the search then ends without a result.
 const MAX_STEPS: usize = 200_000_000;
-/// Characters that a typed `-` may match.
-const DASHES: &[char] = &['‐', '‑', '‒', '–', '—', '―', '−', '﹣', '－'];
 
 /// A non-whitespace character.
 #[derive(Debug, Clone, Copy)]
@@ -147,17 +145,6 @@ fn equivalent_length(file: &[TextChar], old: &[TextChar]) -> Option<(usize, usiz
         (one, '-') if DASHES.contains(&one) => Some((1, run(old, '-'))),
         ('-', two) if DASHES.contains(&two) => Some((run(file, '-'), 1)),
         _ => (fold_character(one) == fold_character(two)).then_some((1, 1)),
-    }
-}
-
-pub(super) fn fold_character(character: char) -> char {
-    match character {
-        '“' | '”' | '„' | '‟' | '″' | '«' | '»' | '＂' => '"',
-        '‘' | '’' | '‚' | '‛' | '′' | '‹' | '›' | '＇' => '\'',
-        // NUL is shown to the model as this character.
-        '\0' => parallax_files::SHOWN_NUL,
-        dash if DASHES.contains(&dash) => '-',
-        other => other,
     }
 }
 
