@@ -45,3 +45,20 @@ fn words_about_read_only_file_systems_are_not_a_denial() {
         assert!(!answer.contains("[The sandbox denied"), "{answer}");
     }
 }
+
+#[test]
+fn file_written_only_in_the_private_tmp_is_reported() {
+    let lines = ["echo x > ../out.txt", "cp notes.md ../copy.md", "echo x > /tmp/scratch.txt"];
+    let world = World::new(&commands(&lines));
+    world.home.write("notes.md", "notes\n").expect("written");
+    world.run_ok(&["-y", "-p", "go"]);
+    let found = answers(&world.server);
+    let is_private = |answer: &String| answer.contains("was written there and not on this machine");
+    let outside = world.home.project().parent().expect("a parent").join("out.txt");
+    // Without namespaces, the write is denied or reaches the machine.
+    if !outside.exists() && !found[0].contains("denied") {
+        assert!(is_private(&found[0]), "{}", found[0]);
+        assert!(is_private(&found[1]), "{}", found[1]);
+    }
+    assert!(!is_private(&found[2]), "{}", found[2]);
+}

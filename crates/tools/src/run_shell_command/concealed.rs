@@ -1,10 +1,11 @@
-//! Finds what a failed command missed because commands have a private `/tmp`.
+//! Finds what a command missed, or wrote in vain, because commands have a private `/tmp`.
 
 use std::path::{Path, PathBuf};
 
 use parallax_policy::bash::{self, ShellLine};
 
-use super::denied_access::SandboxRun;
+use super::denied_access::{DeniedAccess, SandboxRun};
+use super::granted_paths::real;
 use super::{predicted_permissions, repository};
 
 /// The variable that names the repository for git.
@@ -33,7 +34,30 @@ pub(super) fn missed_path(
     is_written.chain(repositories).find(|path| is_concealed(path, ran))
 }
 
+/// Returns the path of this machine that a successful command wrote only in its private `/tmp`.
+pub(super) fn private_target(
+    line: &ShellLine,
+    directories: &[PathBuf],
+    home: &Path,
+    ran: &SandboxRun,
+) -> Option<PathBuf> {
+    let targets = predicted_permissions::known_targets(line, directories, home).into_iter();
+    targets
+        .map(|path| real(&path))
+        .find(|path| ran.is_read_only_below_tmp(path, DeniedAccess::Write))
+}
+
 /// Returns the note for the model about such a path.
+pub(super) fn private_note(path: &Path) -> String {
+    format!(
+        "\n[Commands have a private `/tmp`, which is removed when the session ends: `{}` was \
+         written there and not on this machine. Write inside the workspace, or ask the user for \
+         permission to write this path]",
+        path.display()
+    )
+}
+
+/// Returns the note for the model about a path that a command missed.
 pub(super) fn note(path: &Path) -> String {
     format!(
         "\n[Commands have a private `/tmp`, in which `{}` of this machine does not exist: ask the \

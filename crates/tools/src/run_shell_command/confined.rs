@@ -390,6 +390,10 @@ pub(super) fn denied_permissions(
         let missed = concealed::missed_path(line, &directories, home, &ran, &output);
         words = missed.map(|path| concealed::note(&path)).unwrap_or_default();
     }
+    if code == 0 && evidence.has_placeholders && missing.is_empty() && words.is_empty() {
+        let written = concealed::private_target(line, &directories, home, &ran);
+        words = written.map(|path| concealed::private_note(&path)).unwrap_or_default();
+    }
     (missing, words)
 }
 

@@ -40,7 +40,7 @@ pub(super) struct SandboxRun {
 impl SandboxRun {
     /// Whether the path is below `/tmp`, visible, and read-only for commands (the home directory,
     /// for example); the rest of `/tmp` is private.
-    fn is_read_only_below_tmp(&self, path: &Path, access: DeniedAccess) -> bool {
+    pub(super) fn is_read_only_below_tmp(&self, path: &Path, access: DeniedAccess) -> bool {
         let directory = path.parent().unwrap_or(path);
         access == DeniedAccess::Write
             && ["/tmp", "/var/tmp"]

@@ -229,6 +229,25 @@ pub(super) fn written_paths(
     paths.filter_map(|(directory, word)| word_path(word, directory, home, moved_home)).collect()
 }
 
+/// Returns the paths that the line is known to write, in each of the working directories.
+pub(super) fn known_targets(
+    line: &ShellLine,
+    directories: &[PathBuf],
+    home: &Path,
+) -> Vec<PathBuf> {
+    let moved_home = may_reassign_home(line);
+    let is_write = |found: &&Redirection| {
+        matches!(found.kind, RedirectionKind::Write | RedirectionKind::Append)
+            && !bash::is_harmless_redirection(found)
+    };
+    let redirected = line.redirections.iter().filter(is_write).map(|found| found.target.clone());
+    let named = line.commands.iter().flat_map(bash::written);
+    let words: Vec<Word> = redirected.chain(named).take(MAX_COUNT).collect();
+    let paths =
+        directories.iter().flat_map(|directory| words.iter().map(move |word| (directory, word)));
+    paths.filter_map(|(directory, word)| word_path(word, directory, home, moved_home)).collect()
+}
+
 /// Returns the directories that git commands of the line name.
 pub(super) fn named_paths(line: &ShellLine, directories: &[PathBuf]) -> Vec<PathBuf> {
     let of_git = line.commands.iter().filter(|command| command.name() == Some("git"));
