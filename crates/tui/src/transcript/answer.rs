@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parallax_screen::{Line, Span};
+use parallax_screen::{Line, Span, wrap};
 
 use super::ViewOptions;
 use super::draw::ItemRenderer;
@@ -122,7 +122,7 @@ impl Answer {
         }
         let stream = self.stream.take();
         if self.is_dropped {
-            return if self.is_committed { vec![interruption_line(renderer)] } else { Vec::new() };
+            return if self.is_committed { interruption_notice(renderer) } else { Vec::new() };
         }
         let rows = match stream {
             Some(mut stream) => stream.finish(&render_options(renderer)),
@@ -243,10 +243,10 @@ fn with_answer_marker(rows: Vec<Line>, first: bool, renderer: &ItemRenderer<'_>)
     rows.into_iter().enumerate().map(add_marker).collect()
 }
 
-fn interruption_line(renderer: &ItemRenderer<'_>) -> Line {
+fn interruption_notice(renderer: &ItemRenderer<'_>) -> Vec<Line> {
     let text = match renderer.options.screen_reader {
         true => BROKEN.to_owned(),
         false => format!("{} {BROKEN}", crate::tokens::RETRY),
     };
-    Line::styled(text, renderer.theme.warning)
+    wrap(&Line::styled(text, renderer.theme.warning), renderer.width, &[])
 }
