@@ -1,6 +1,7 @@
 //! The Linux implementation: code that runs in the supervisor, its child, and the session
 //! namespaces.
 
+mod broker_guard;
 mod bubblewrap;
 mod bubblewrap_job;
 pub(crate) mod bubblewrap_process;

@@ -31,6 +31,7 @@ use rustix::process::{
 };
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
 
+use crate::inside::broker_guard::BrokerGuard;
 use crate::inside::failure::{FailureContextExt as _, SandboxFailure, SandboxResult};
 use crate::inside::kernel::notify::{self, Instruction};
 use crate::inside::kernel::{self, ForkResult};
@@ -228,12 +229,16 @@ impl BrokerProcess {
                     && enter_child_view(&child, session_namespaces).is_ok()
                     && crate::inside::process_reaper::detach_from_command().is_ok()
                 {
+                    let Ok(guard) = BrokerGuard::start(session_namespaces) else {
+                        kernel::exit_immediately(1)
+                    };
                     let Ok(busy) = start_monitor(
                         plan,
                         &broker,
                         (offer.stage, report, child),
                         session_namespaces,
                     ) else {
+                        guard.release();
                         kernel::exit_immediately(1)
                     };
                     broker.open_session_network(session_namespaces);
@@ -243,6 +248,7 @@ impl BrokerProcess {
                     }
                     // The monitor may have stopped processes of other commands.
                     let _done = busy.as_ref().map(|busy| busy.lock());
+                    guard.release();
                     kernel::exit_immediately(0);
                 }
                 kernel::exit_immediately(0)

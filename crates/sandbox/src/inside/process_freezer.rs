@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, poll};
 use rustix::fs::{Mode, OFlags, openat, readlinkat};
+use rustix::io::Errno;
 use rustix::process::{Signal, WaitOptions, kill_process, waitpid};
 use rustix::thread::UnshareFlags;
 
@@ -24,13 +25,16 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
 
 /// System calls in which a thread can wait for long without a signal interrupting it, and that
-/// write to no descriptor.
+/// write to no file. Messages are sent by the network broker.
 const HARMLESS_CALLS: &[libc::c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_vfork,
     libc::SYS_clone,
     libc::SYS_clone3,
     libc::SYS_connect,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_sendto,
     libc::SYS_fsync,
     libc::SYS_fdatasync,
     libc::SYS_sync,
@@ -106,15 +110,32 @@ impl<'s> FrozenProcesses<'s> {
 
     /// Returns the processes, without the first one of the namespace, which is not a command's.
     pub(crate) fn processes(&self) -> Vec<i32> {
-        let is_in = |process: &i32| {
-            readlinkat(self.proc, format!("{process}/ns/pid"), Vec::new())
-                .is_ok_and(|link| link.as_bytes() == self.namespace)
-        };
-        numbers(self.proc, ".")
-            .into_iter()
-            .filter(is_in)
-            .filter(|pid| !self.is_namespace_init(*pid))
+        let all = numbers(self.proc, ".");
+        let namespace =
+            |process: &i32| readlinkat(self.proc, format!("{process}/ns/pid"), Vec::new());
+        let first = all.iter().copied().find(|process| {
+            namespace(process).is_ok_and(|link| link.as_bytes() == self.namespace)
+                && self.is_namespace_init(*process)
+        });
+        all.iter()
+            .copied()
+            .filter(|process| match namespace(process) {
+                Ok(link) => link.as_bytes() == self.namespace && Some(*process) != first,
+                // A process can make itself unreadable, but not leave its ancestors.
+                Err(Errno::ACCESS | Errno::PERM) => {
+                    first.is_some_and(|first| self.is_descendant(*process, first))
+                }
+                Err(_) => false,
+            })
             .collect()
+    }
+
+    fn is_descendant(&self, process: i32, ancestor: i32) -> bool {
+        let parent = |process: i32| -> Option<i32> {
+            field(&self.text(&format!("{process}/status"))?, "PPid")?.parse().ok()
+        };
+        let mut parents = std::iter::successors(parent(process), |process| parent(*process));
+        parents.any(|parent| parent == ancestor)
     }
 
     /// Lets the processes run again.
@@ -192,7 +213,7 @@ pub(crate) fn end(process: i32) {
 /// Sends a signal to everything in the namespace at once, which no fork can evade, from a process
 /// that is in the namespace only for this. Returns `false` if that process cannot be created, for
 /// example because a command used up the processes of the user.
-fn signal_namespace(signal: i32) -> bool {
+pub(crate) fn signal_namespace(signal: i32) -> bool {
     let Ok(child) = kernel::fork(UnshareFlags::empty()) else { return false };
     match child {
         ForkResult::Child => {

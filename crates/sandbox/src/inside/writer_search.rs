@@ -91,7 +91,9 @@ impl<'s> WriterSearch<'s> {
     pub(crate) fn writers(&self, among: &[i32]) -> Vec<i32> {
         let is_writer = |process: &&i32| {
             // The first task may have ended, and each can have its own files.
-            tasks(self.proc, **process).iter().any(|task| self.is_used_by(task) || self.maps(task))
+            tasks(self.proc, **process)
+                .iter()
+                .any(|task| self.is_unreadable(task) || self.is_used_by(task) || self.maps(task))
         };
         among.iter().filter(is_writer).copied().collect()
     }
@@ -102,6 +104,16 @@ impl<'s> WriterSearch<'s> {
             self.ids.contains(&(state.st_dev, state.st_ino))
                 || self.whole_device == Some(state.st_dev) && (kind.is_file() || kind.is_dir())
         })
+    }
+
+    /// Whether the files of a task cannot be examined, which a process can cause
+    /// (`PR_SET_DUMPABLE`).
+    fn is_unreadable(&self, task: &str) -> bool {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let files = openat(self.proc, format!("{task}/fd"), flags, Mode::empty());
+        let maps = openat(self.proc, format!("{task}/maps"), OFlags::RDONLY, Mode::empty());
+        let is_refused = |error| matches!(error, Some(Errno::ACCESS | Errno::PERM));
+        is_refused(files.err()) || is_refused(maps.err())
     }
 
     fn is_used_by(&self, task: &str) -> bool {
@@ -133,21 +145,52 @@ impl<'s> WriterSearch<'s> {
     /// show another one here.
     fn maps(&self, task: &str) -> bool {
         let Some(file) = self.text(format!("{task}/maps")) else { return false };
-        // `ADDRESSES PERMISSIONS OFFSET DEVICE INODE PATH`; a path may not be UTF-8.
         BufReader::new(file).split(b'\n').map_while(Result::ok).any(|line| {
             let line = String::from_utf8_lossy(&line);
-            let mut fields = line.split_ascii_whitespace().skip(1);
-            let is_shared = fields.next().is_some_and(|permissions| permissions.ends_with('s'));
-            let inode = fields.nth(2).and_then(|inode| inode.parse::<u64>().ok()).unwrap_or(0);
+            let Some(mapping) = Mapping::parse(&line).filter(|mapping| mapping.inode > 0) else {
+                return false;
+            };
             // Every process maps its program and libraries privately.
-            let is_any = self.whole_device.is_some() && is_shared;
-            inode > 0 && (is_any || self.inodes.contains(&inode))
+            let is_any = self.whole_device.is_some() && mapping.is_shared;
+            is_any || self.inodes.contains(&mapping.inode) && !self.is_other_file(&mapping)
         })
+    }
+
+    /// Whether a mapping with the inode number of a searched file is of a file of another file
+    /// system.
+    fn is_other_file(&self, mapping: &Mapping<'_>) -> bool {
+        // The kernel's names for memory without a file.
+        let is_memory = ["/dev/zero", "/SYSV", "/memfd:"];
+        is_memory.iter().any(|name| mapping.path.starts_with(name))
+            || rustix::fs::stat(mapping.path).is_ok_and(|state| {
+                state.st_ino == mapping.inode && !self.ids.contains(&(state.st_dev, state.st_ino))
+            })
     }
 
     fn text(&self, name: String) -> Option<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         openat(self.proc, name, flags, Mode::empty()).ok().map(File::from)
+    }
+}
+
+/// A line of `/proc/PID/maps`: `ADDRESSES PERMISSIONS OFFSET DEVICE INODE PATH`.
+struct Mapping<'l> {
+    is_shared: bool,
+    inode: u64,
+    path: &'l str,
+}
+
+impl<'l> Mapping<'l> {
+    fn parse(line: &'l str) -> Option<Self> {
+        let mut rest = line;
+        let mut field = || {
+            let (field, after) = rest.split_once(' ').unwrap_or((rest, ""));
+            rest = after.trim_start();
+            field
+        };
+        let [_, permissions, _, _, inode] = std::array::from_fn(|_| field());
+        let (is_shared, inode) = (permissions.ends_with('s'), inode.parse().ok()?);
+        Some(Self { is_shared, inode, path: rest })
     }
 }
 

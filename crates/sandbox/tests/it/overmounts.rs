@@ -289,7 +289,7 @@ fn process_that_can_still_write_a_saved_file_is_killed() {
 }
 
 /// Scripts that hold `new` and try to write it once `go` exists.
-const HOLDERS: [(&str, &str); 6] = [
+const HOLDERS: [(&str, &str); 7] = [
     ("read-only", "f = os.open('new', os.O_RDONLY); wait(); again(f)"),
     ("path", "f = os.open('new', os.O_PATH); wait(); again(f)"),
     (
@@ -305,6 +305,11 @@ const HOLDERS: [(&str, &str); 6] = [
          threading.Thread(target=lambda: socket.send_fds(a, [b'x'], [f]), daemon=True).start()\n\
          time.sleep(0.2); os.close(f); wait(); b.settimeout(0.3)\n\
          while True:\n for file in socket.recv_fds(b, 65536, 1)[1]: os.write(file, b'evil')",
+    ),
+    (
+        "unreadable process",
+        "import ctypes; f = os.open('new', os.O_RDWR); ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); \
+         wait(); os.write(f, b'evil')",
     ),
     (
         "blocked call",
@@ -354,6 +359,38 @@ fn no_process_of_a_command_can_write_a_saved_file_later() {
             child.wait().unwrap();
         }
     }
+}
+
+#[test]
+fn program_that_waits_to_send_survives_a_save() {
+    let Some(session_namespaces) = session_namespaces() else { return };
+    if !support().network_broker.is_supported {
+        return;
+    }
+    let script = "import os, socket, threading, time\n\
+                  a, b = socket.socketpair(); a.setblocking(False)\n\
+                  try:\n while True: a.send(bytes(65536))\n\
+                  except BlockingIOError: a.setblocking(True)\n\
+                  def drain():\n while not os.path.exists('go'): time.sleep(0.01)\n \
+                  while b.recv(65536): pass\n\
+                  threading.Thread(target=drain, daemon=True).start()\n\
+                  open('ready', 'w').close()\n\
+                  a.sendmsg([b'x'])\n\
+                  socket.send_fds(a, [b'x'], [0])";
+    let project = TestProject::new();
+    let mut plan = project.plan(Tier::Namespaces);
+    plan.session_namespaces = Some(session_namespaces.pid());
+    let mut child = project.command(&plan, &["python3", "-c", script]).spawn().unwrap();
+    while !project.work.join("ready").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(SOON);
+    let start = Instant::now();
+    save_by_rename(&project.work.join(".env"), "saved");
+    std::thread::sleep(SOON);
+    fs::write(project.work.join("go"), "").unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(start.elapsed() < Duration::from_secs(2), "the command was stopped for long");
 }
 
 #[test]

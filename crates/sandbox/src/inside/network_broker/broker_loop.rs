@@ -12,8 +12,8 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, readlinkat};
 use rustix::io::Errno;
-use rustix::net::AddressFamily;
-use rustix::net::sockopt::socket_domain;
+use rustix::net::sockopt::{socket_domain, socket_type};
+use rustix::net::{AddressFamily, SocketType};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, ThreadNameSpaceType, UnshareFlags, capabilities,
     move_into_thread_name_spaces, set_capabilities,
@@ -292,6 +292,10 @@ impl NetworkBroker {
         message: &SendmsgArguments,
         flags: i32,
     ) -> Result<i64, Errno> {
+        // Only a stream may be sent in parts.
+        if message.is_truncated && socket_type(sender.socket)? != SocketType::STREAM {
+            return Err(Errno::MSGSIZE);
+        }
         let to = |address: Option<&[u8]>| match message.passes_files() {
             true => self.pass_files(sender, message, address, flags),
             false => {
@@ -344,11 +348,11 @@ impl NetworkBroker {
                 // The files went with the first part.
                 Ok(count) if !is_nonblocking => {
                     let rest = usize::try_from(count).ok().and_then(|at| message.data.get(at..));
-                    return match rest.filter(|rest| !rest.is_empty()) {
-                        Some(rest) => notify::send(sender.socket, address, rest, &[], flags)
-                            .map(|more| count + more),
-                        None => Ok(count),
-                    };
+                    let more = rest.filter(|rest| !rest.is_empty()).map(|rest| {
+                        // After a part was sent, an error is reported by the next call.
+                        notify::send(sender.socket, address, rest, &[], flags).unwrap_or(0)
+                    });
+                    return Ok(count + more.unwrap_or(0));
                 }
                 sent => return sent,
             }

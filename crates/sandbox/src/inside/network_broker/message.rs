@@ -7,8 +7,8 @@ use rustix::io::Errno;
 use super::caller::Caller;
 
 /// Maximum length in bytes of one send; a longer message is sent partially, as if kernel buffers
-/// were full.
-const MAX_LENGTH: usize = 4 << 20;
+/// were full. It limits the memory that a command can make the broker use.
+const MAX_LENGTH: usize = 256 << 10;
 const MAX_PIECES: usize = 1024;
 const MAX_ADDRESS_LENGTH: usize = 128;
 const MAX_CONTROL_LENGTH: usize = 16 << 10;
@@ -17,6 +17,8 @@ const MAX_CONTROL_LENGTH: usize = 16 << 10;
 pub(super) struct SendmsgArguments {
     pub(super) address: Option<Vec<u8>>,
     pub(super) data: Vec<u8>,
+    /// Whether `data` is only the beginning of the message.
+    pub(super) is_truncated: bool,
     control: Vec<u8>,
 }
 
@@ -35,18 +37,19 @@ impl SendmsgArguments {
         let address = read_address(caller, name, name_length & 0xffff_ffff)?;
         let count = usize::try_from(count).ok().filter(|count| *count <= MAX_PIECES);
         let count = count.ok_or(Errno::MSGSIZE)?;
-        let mut data = Vec::new();
+        let (mut data, mut is_truncated) = (Vec::new(), false);
         for piece in self::native_words(&caller.read(pieces, count * 16)?).chunks_exact(2) {
             let &[base, length] = piece else { continue };
-            let length = usize::try_from(length).unwrap_or(usize::MAX).min(MAX_LENGTH - data.len());
-            data.extend(caller.read(base, length)?);
+            let length = usize::try_from(length).unwrap_or(usize::MAX);
+            is_truncated |= length > MAX_LENGTH - data.len();
+            data.extend(caller.read(base, length.min(MAX_LENGTH - data.len()))?);
         }
         let control = match usize::try_from(control_length) {
             _ if control == 0 => Vec::new(),
             Ok(length) if length <= MAX_CONTROL_LENGTH => caller.read(control, length)?,
             _ => return Err(Errno::NOBUFS),
         };
-        Ok(Self { address, data, control })
+        Ok(Self { address, data, is_truncated, control })
     }
 
     /// Reads the message of a `sendto` call.
@@ -58,8 +61,9 @@ impl SendmsgArguments {
         address_length: u64,
     ) -> Result<Self, Errno> {
         let address = read_address(caller, address, address_length & 0xffff_ffff)?;
-        let length = usize::try_from(length).unwrap_or(usize::MAX).min(MAX_LENGTH);
-        Ok(Self { address, data: caller.read(data, length)?, control: Vec::new() })
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let data = caller.read(data, length.min(MAX_LENGTH))?;
+        Ok(Self { address, data, is_truncated: length > MAX_LENGTH, control: Vec::new() })
     }
 
     /// Whether the control data may contain file descriptors.
