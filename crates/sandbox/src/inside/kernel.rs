@@ -72,6 +72,12 @@ pub(crate) fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
     unsafe { rustix::thread::unshare_unsafe(flags) }
 }
 
+/// Stops a process by a signal to one of its threads.
+pub(crate) fn stop_thread(process: i32, thread: i32) {
+    // SAFETY: no memory is involved. An error means that the thread has ended.
+    unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGSTOP) };
+}
+
 /// Ignores a signal, or restores its default action.
 pub(crate) fn set_signal(signal: i32, ignored: bool) {
     let action = if ignored { libc::SIG_IGN } else { libc::SIG_DFL };

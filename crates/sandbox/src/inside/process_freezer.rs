@@ -95,6 +95,8 @@ impl<'s> FrozenProcesses<'s> {
             if moving.is_empty() && previous.as_ref() == Some(&threads) {
                 break;
             }
+            // A thread that waits in the broker may have taken the signal for the process.
+            moving.iter().for_each(|thread| kernel::stop_thread(thread.process, thread.thread));
             if start.elapsed() > STOP_TIMEOUT * 2 {
                 if !signal_namespace(libc::SIGKILL) {
                     frozen.signal_each(Signal::KILL);

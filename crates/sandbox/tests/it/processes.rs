@@ -391,3 +391,20 @@ fn probe_leaves_no_child_processes() {
     }
     assert_eq!(zombies(), 0);
 }
+
+#[test]
+fn unreadable_program_may_use_its_own_limits_and_descriptors() {
+    let script = "import ctypes, os, resource\n\
+                  open('a', 'w').close()\n\
+                  file = os.open('a', os.O_RDWR)\n\
+                  os.chmod(f'/proc/{os.getpid()}/fd/{file}', 0o640)\n\
+                  ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\n\
+                  resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n\
+                  print(oct(os.stat('a').st_mode & 0o777), resource.getrlimit(resource.RLIMIT_CORE))";
+    for tier in tiers() {
+        let project = TestProject::new();
+        let output = project.output(&project.plan(tier), &["python3", "-c", script]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(text, "0o640 (0, 0)\n", "{tier:?}: {output:?}");
+    }
+}

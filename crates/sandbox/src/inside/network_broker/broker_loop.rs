@@ -21,7 +21,7 @@ use rustix::thread::{
 
 use super::address::{self, Address};
 use super::bound::{self, FileIdentity, SocketTable};
-use super::caller::Caller;
+use super::caller::{Caller, process_of};
 use super::message::{self, SendmsgArguments};
 use super::metadata::WritableFiles;
 use super::processes;
@@ -197,13 +197,18 @@ impl NetworkBroker {
     }
 
     fn serve(&self, notification: &SyscallNotification) -> Result<NotifyReply, Errno> {
-        let caller = Caller::open(&self.proc, notification.thread)?;
+        // These checks need only numbers, so they also work for a process whose memory cannot be read.
+        let process = process_of(&self.proc, notification.thread)?.number;
         if !notify::is_waiting(&self.listener, notification.id) {
             return Err(Errno::SRCH);
         }
-        let is_own = |process| self.session.has_process(&self.proc, caller.number, process);
+        let is_own = |other| self.session.has_process(&self.proc, process, other);
         if let Some(checked) = processes::check_access(notification, is_own) {
             return checked.map(|()| NotifyReply::Proceed);
+        }
+        let caller = Caller::open(&self.proc, notification.thread)?;
+        if !notify::is_waiting(&self.listener, notification.id) {
+            return Err(Errno::SRCH);
         }
         let created = self.writable.serve(&self.proc, &caller, notification);
         created.unwrap_or_else(|| self.serve_address(&caller, notification)).map(NotifyReply::Value)

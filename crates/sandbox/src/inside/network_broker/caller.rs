@@ -20,6 +20,16 @@ pub(super) struct Caller {
     directory: OwnedFd,
     /// The process ID.
     pub(super) number: i32,
+    /// The ID in its own process namespace.
+    own_number: i32,
+}
+
+/// The IDs of a process.
+pub(super) struct ProcessIds {
+    /// The ID in this process's namespace.
+    pub(super) number: i32,
+    /// The ID in its own namespace.
+    own_number: i32,
 }
 
 impl Caller {
@@ -30,9 +40,9 @@ impl Caller {
         };
         let memory = File::from(open("mem", OFlags::RDWR)?);
         let directory = open("cwd", OFlags::PATH | OFlags::DIRECTORY)?;
-        let number = process_of(&proc, thread)?;
+        let ProcessIds { number, own_number } = process_of(&proc, thread)?;
         let process = super::handle_of(kernel::process(number).ok_or(Errno::SRCH)?)?;
-        Ok(Self { memory, process, directory, number })
+        Ok(Self { memory, process, directory, number, own_number })
     }
 
     /// Reads from its memory.
@@ -90,7 +100,13 @@ impl Caller {
         if let Ok(rest) = path.strip_prefix("/dev/fd") {
             return descriptors(rest);
         }
-        let own = ["/proc/self", "/proc/thread-self"];
+        for (number, name) in ["/dev/stdin", "/dev/stdout", "/dev/stderr"].iter().enumerate() {
+            if path == Path::new(name) {
+                return Some((self.file(i32::try_from(number).ok()?), Path::new("")));
+            }
+        }
+        let by_number = format!("/proc/{}", self.own_number);
+        let own = ["/proc/self", "/proc/thread-self", &by_number];
         let rest = own.iter().find_map(|own| path.strip_prefix(own).ok())?;
         match rest.strip_prefix("cwd") {
             Ok(rest) => Some((rustix::io::fcntl_dupfd_cloexec(&self.directory, 3), rest)),
@@ -104,14 +120,16 @@ impl Caller {
     }
 }
 
-/// Returns the process ID of a thread.
-pub(super) fn process_of(proc: impl AsFd, thread: i32) -> Result<i32, Errno> {
+/// Returns the IDs of the process of a thread.
+pub(super) fn process_of(proc: impl AsFd, thread: i32) -> Result<ProcessIds, Errno> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = openat(proc, format!("{thread}/status"), flags, Mode::empty())?;
     let mut status = String::new();
     File::from(file).read_to_string(&mut status).map_err(|_| Errno::SRCH)?;
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
-        .ok_or(Errno::SRCH)
+    let last = |name: &str| -> Option<i32> {
+        let value = status.lines().find_map(|line| line.strip_prefix(name))?;
+        value.split_whitespace().next_back()?.parse().ok()
+    };
+    let number = last("Tgid:").ok_or(Errno::SRCH)?;
+    Ok(ProcessIds { number, own_number: last("NStgid:").unwrap_or(number) })
 }

@@ -118,6 +118,7 @@ impl SessionProcesses {
     /// Whether a process, or the process of a thread, belongs to the session of the caller.
     pub(super) fn has_process(&self, proc: &OwnedFd, caller: i32, number: i32) -> bool {
         super::caller::process_of(proc, number)
+            .map(|process| process.number)
             .is_ok_and(|process| process == caller || self.inside(proc, caller)(process))
     }
 
