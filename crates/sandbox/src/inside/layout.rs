@@ -28,6 +28,8 @@ use crate::plan::Plan;
 
 /// Number of symbolic links that the kernel follows.
 const MAX_LINKS: usize = 40;
+/// How often a file may be replaced while it is being covered.
+const MAX_REPLACEMENTS: usize = 100;
 
 /// Harmless entries of `/run` that name lookups and programs require.
 const KEPT_OF_RUN: [&str; 8] = [
@@ -294,7 +296,7 @@ impl View<'_> {
             }
             if last {
                 return match covers {
-                    true => self.remount(&found, &here, READ_ONLY),
+                    true => self.protect_entry(&at, name, &here),
                     false => Ok(()),
                 };
             }
@@ -311,6 +313,23 @@ impl View<'_> {
         Ok(())
     }
 
+    /// Makes the file or directory with this name read-only, even if it is replaced meanwhile.
+    fn protect_entry(&self, at: &OwnedFd, name: &OsStr, here: &Path) -> SandboxResult<()> {
+        let failed = || format!("`{}` cannot be protected", here.display());
+        for _ in 0..MAX_REPLACEMENTS {
+            let found = match open_entry(at, name) {
+                Err(error) if is_missing(error) => return Ok(()),
+                opened => opened.map_err(|error| mount_failure(here, error))?,
+            };
+            let tree = clone(&found, READ_ONLY)?;
+            match mount(&tree, &found) {
+                Err(Errno::NOENT) => {}
+                mounted => return mounted.refused(failed()),
+            }
+        }
+        Err(Errno::NOENT).refused(failed())
+    }
+
     fn remount(
         &self,
         found: &OwnedFd,
@@ -321,8 +340,24 @@ impl View<'_> {
         mount(&tree, found).refused(format!("`{}` cannot be protected", path.display()))
     }
 
-    /// Covers a path so that access fails with "permission denied", even for root.
+    /// Covers a path so that access fails with "permission denied", even for root, and even if it
+    /// is replaced meanwhile.
     fn hide(&mut self, path: &Path, stage: &PlaceholderTmpfs) -> SandboxResult<()> {
+        let mut hidden = Err(Errno::NOENT);
+        for _ in 0..MAX_REPLACEMENTS {
+            hidden = self.try_to_hide(path, stage)?;
+            if hidden != Err(Errno::NOENT) {
+                break;
+            }
+        }
+        hidden.refused(format!("`{}` cannot be hidden", path.display()))
+    }
+
+    fn try_to_hide(
+        &mut self,
+        path: &Path,
+        stage: &PlaceholderTmpfs,
+    ) -> SandboxResult<Result<(), Errno>> {
         let trees = self.plan.writable.iter().chain(&self.plan.overlays);
         let within = trees.into_iter().any(|tree| path.starts_with(tree));
         // A link that the command can write must not determine what is covered.
@@ -332,8 +367,8 @@ impl View<'_> {
         let found = match openat2(&self.root, strip_root(path), flags, Mode::empty(), resolve) {
             Ok(found) => found,
             // A path that is inaccessible here is inaccessible to the command as well.
-            Err(error) if is_missing(error) || error == Errno::ACCESS => return Ok(()),
-            Err(Errno::LOOP) => return Ok(()),
+            Err(error) if is_missing(error) || error == Errno::ACCESS => return Ok(Ok(())),
+            Err(Errno::LOOP) => return Ok(Ok(())),
             Err(error) => return Err(mount_failure(path, error)),
         };
         if !is_directory(&found)? {
@@ -342,18 +377,18 @@ impl View<'_> {
                 Some(cover) => cover,
                 None => stage.cover_file()?,
             };
-            return mount(&cover, &found).refused(format!("`{}` cannot be hidden", path.display()));
+            return Ok(mount(&cover, &found));
         }
         let plan = self.plan;
         let exceptions = plan.readable.iter().chain(&plan.writable).chain(&plan.overlays);
         let open =
             exceptions.chain(&plan.sockets).any(|open| open.starts_with(path) && open != path);
         let cover = if open { stage.skeleton()? } else { stage.cover_directory()? };
-        mount(&cover, &found).refused(format!("`{}` cannot be hidden", path.display()))?;
-        if open {
+        let mounted = mount(&cover, &found);
+        if open && mounted.is_ok() {
             self.skeletons.push(cover);
         }
-        Ok(())
+        Ok(mounted)
     }
 }
 

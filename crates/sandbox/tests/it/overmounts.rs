@@ -459,6 +459,31 @@ fn secret_that_appears_later_is_hidden_from_remaining_processes() {
 }
 
 #[test]
+fn command_starts_while_covered_files_are_saved() {
+    if !has(Tier::Namespaces) {
+        return;
+    }
+    let project = TestProject::new();
+    let plan = project.plan(Tier::Namespaces);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                for name in [".env", ".git/config"] {
+                    save_by_rename(&project.work.join(name), "saved");
+                }
+            }
+        });
+        let failed: Vec<_> = (0..30)
+            .map(|_| project.output(&plan, &["true"]))
+            .filter(|output| !output.status.success())
+            .collect();
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(failed.is_empty(), "{failed:?}");
+    });
+}
+
+#[test]
 fn secret_created_by_a_command_is_readable_by_it() {
     for tier in tiers_with_view() {
         let project = TestProject::new();
