@@ -41,10 +41,11 @@ fn step(view: &mut TestTranscript, kind: u8, id: u8, text: &str) {
 #[test]
 fn interrupted_answer_fits_a_narrow_window() {
     let mut view = TestTranscript::default();
+    let mut rows = Vec::new();
     for (kind, text) in [(0, ""), (2, "界\n\n"), (4, "")] {
         step(&mut view, kind, 0, text);
+        rows.extend(view.transcript.take_finished(12, &view.theme));
     }
-    let rows = view.transcript.take_finished(12, &view.theme);
     assert!(rows.iter().any(|row| row.text().contains("interrupted")));
     assert!(rows.iter().all(|row| row.width() <= 12));
 }
