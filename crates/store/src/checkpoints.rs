@@ -265,7 +265,7 @@ impl Checkpoints {
     /// Copies protected files so that they can be restored when the disk is full.
     ///
     /// # Errors
-    /// Returns an error if there is no space for the copies.
+    /// Returns an error if the disk is too full for the copies.
     pub fn reserve_protected(&self, mark: &CommandSnapshot) -> io::Result<()> {
         let Some((roots, _)) = self.roots_and_workspace() else { return Ok(()) };
         self.reserve.fill(mark, &roots, &self.contents)

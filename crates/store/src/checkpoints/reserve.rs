@@ -29,7 +29,7 @@ impl Reserve {
     /// without unnamed files are skipped.
     ///
     /// # Errors
-    /// Returns an error if there is no space for the copies.
+    /// Returns an error if the disk is too full for the copies.
     pub(super) fn fill(
         &self,
         mark: &CommandSnapshot,
