@@ -24,3 +24,16 @@ pub enum ApprovalResponse {
     /// Do not run the call.
     Cancel,
 }
+
+impl ApprovalResponse {
+    /// Whether the response applies to future calls, too.
+    pub fn is_lasting(self) -> bool {
+        match self {
+            Self::ProceedAlways
+            | Self::ProceedAlwaysAndSave
+            | Self::ProceedAlwaysTool
+            | Self::ProceedAlwaysServer => true,
+            Self::ProceedOnce | Self::ModifyWithEditor | Self::Retry | Self::Cancel => false,
+        }
+    }
+}

@@ -155,6 +155,15 @@ pub struct SuggestedRule {
     pub is_default: bool,
 }
 
+impl SuggestedRule {
+    /// Returns the tool name as the tool's MCP server has it, without the prefix for the model.
+    pub fn unprefixed_tool_name(&self) -> &str {
+        let server = self.mcp_name.as_deref().unwrap_or_default();
+        let own = self.tool_name.strip_prefix("mcp_").and_then(|name| name.strip_prefix(server));
+        own.and_then(|name| name.strip_prefix('_')).unwrap_or(&self.tool_name)
+    }
+}
+
 /// Serde functions for suggested rules that keep which one is the default, for `#[serde(with)]`.
 /// Files and output formats have no such field.
 pub mod rules_with_default {

@@ -8,7 +8,7 @@ use parallax_protocol::ids::ApprovalId;
 use parallax_protocol::op::{ApprovalResponse, RequestDecision};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, Decision, RuleScope, SuggestedRule};
-use parallax_protocol::tool::{Preview, ToolError, ToolErrorKind, ToolKind};
+use parallax_protocol::tool::{Preview, ToolError, ToolErrorKind, ToolKind, ToolSpec};
 
 use super::ToolRunner;
 use super::batch::{
@@ -130,8 +130,6 @@ impl ToolRunner<'_> {
                 batch.enter(index, stage, runs_alone);
                 continue;
             }
-            let outcome = Some(decide.outcome);
-            self.bus.send(EventBody::ApprovalClosed { ask: decide.ask.clone(), outcome });
             if matches!(decide.outcome, ApprovalResponse::Cancel | ApprovalResponse::Retry)
                 && decide.feedback.is_none()
                 && !prepared.is_user_question()
@@ -139,23 +137,32 @@ impl ToolRunner<'_> {
                 batch.was_declined |= decide.outcome == ApprovalResponse::Cancel;
                 batch.ends_turn |= decide.ends_turn;
             }
-            let answer = decide.outcome;
+            let (ask, answer) = (decide.ask.clone(), decide.outcome);
             let transition = self.respond(decide, *prepared).await;
+            let allowed = match answer.is_lasting() {
+                true => self.take_allowed(batch),
+                false => Vec::new(),
+            };
+            // Front ends show the next request when this one is closed. Those that the same answer
+            // allows are closed before that, so that they are not shown.
+            let closed = allowed.iter().map(|(_, ask, _)| ask.clone()).chain([ask]);
+            for ask in closed {
+                self.bus.send(EventBody::ApprovalClosed { ask, outcome: Some(answer) });
+            }
             self.advance(batch, index, transition, cancel).await;
-            if is_lasting(answer) {
-                self.run_allowed(batch, answer, cancel).await;
+            for (index, _, prepared) in allowed {
+                let decision = CallDecision::AutoAccept;
+                let transition = Transition::Run { prepared, decision, answers: None };
+                self.advance(batch, index, transition, cancel).await;
             }
         }
     }
 
-    /// Runs the waiting calls that a lasting answer to another request allows as well, as if it had
-    /// been given to them.
-    async fn run_allowed(
+    /// Takes the waiting calls that a lasting answer to another request allows as well.
+    fn take_allowed(
         &mut self,
         batch: &mut ToolBatch<'_>,
-        answer: ApprovalResponse,
-        cancel: &CancellationToken,
-    ) {
+    ) -> Vec<(usize, ApprovalId, Box<PreparedCall>)> {
         let mut allowed = Vec::new();
         for (index, ask, mut prepared) in batch.take_all_awaiting() {
             let is_own_decision = prepared.policy_decision.always_ask
@@ -172,12 +179,7 @@ impl ToolRunner<'_> {
             let runs_alone = batch.call(index).is_some_and(|call| self.registry.runs_alone(call));
             batch.enter(index, CallStage::AwaitingApproval { ask, prepared }, runs_alone);
         }
-        for (index, ask, prepared) in allowed {
-            self.bus.send(EventBody::ApprovalClosed { ask, outcome: Some(answer) });
-            let decision = CallDecision::AutoAccept;
-            let transition = Transition::Run { prepared, decision, answers: None };
-            self.advance(batch, index, transition, cancel).await;
-        }
+        allowed
     }
 
     /// Returns what a response means for its call.
@@ -214,9 +216,8 @@ impl ToolRunner<'_> {
             | ApprovalResponse::ProceedAlwaysAndSave
             | ApprovalResponse::ProceedAlwaysTool
             | ApprovalResponse::ProceedAlwaysServer => {
-                let is_edit = prepared.tool.spec().kind == ToolKind::Edit;
                 if let Some((rule, scope)) = self.apply_rule(&decide, &prepared) {
-                    self.save_rule(rule, scope, is_edit).await;
+                    self.save_rule(rule, scope, prepared.tool.spec()).await;
                 }
                 run(prepared, CallDecision::AutoAccept, None)
             }
@@ -270,21 +271,21 @@ impl ToolRunner<'_> {
             let text = "The rule does not match this call, which will require approval again";
             self.inbox.notice(Level::Warning, text);
         } else if scope == RuleScope::Session {
-            let allowed = allowed_by(&rule, is_edit);
+            let allowed = allowed_by(&rule, tool.spec());
             let text = format!("Approval is no longer required in this session for {allowed}");
             self.inbox.notice(Level::Info, text);
         }
         (scope != RuleScope::Session).then_some((rule, scope))
     }
 
-    async fn save_rule(&mut self, rule: SuggestedRule, scope: RuleScope, is_edit: bool) {
+    async fn save_rule(&mut self, rule: SuggestedRule, scope: RuleScope, tool: &ToolSpec) {
         let Some(keeper) = self.approvals.rule_store() else {
             let text = "The rule applies to this session only. Set \
                 `security.enablePermanentToolApproval` to save rules on disk";
             self.inbox.notice(Level::Warning, text);
             return;
         };
-        let allowed = allowed_by(&rule, is_edit);
+        let allowed = allowed_by(&rule, tool);
         let saving = tokio::task::spawn_blocking(move || keeper.save(&rule, scope));
         match self.inbox.while_receiving(saving).await {
             Ok(Ok(path)) => {
@@ -307,28 +308,23 @@ impl ToolRunner<'_> {
     }
 }
 
-/// Whether a response applies to future calls, too.
-fn is_lasting(response: ApprovalResponse) -> bool {
-    matches!(
-        response,
-        ApprovalResponse::ProceedAlways
-            | ApprovalResponse::ProceedAlwaysAndSave
-            | ApprovalResponse::ProceedAlwaysTool
-            | ApprovalResponse::ProceedAlwaysServer
-    )
-}
-
-/// Names what a rule allows: the commands, or the tool.
-fn allowed_by(rule: &SuggestedRule, is_edit: bool) -> String {
+/// Names what a rule for a call of the tool allows: the commands, the files, or the tools.
+fn allowed_by(rule: &SuggestedRule, tool: &ToolSpec) -> String {
+    let name = match &rule.mcp_name {
+        Some(server) if rule.tool_name == "*" => format!("all tools of `{server}`"),
+        Some(server) => format!("`{}` of `{server}`", rule.unprefixed_tool_name()),
+        None if rule.tool_name == tool.name => format!("`{}`", tool.display_name),
+        None => format!("`{}`", rule.tool_name),
+    };
     if let (Some(glob), None) = (&rule.path_glob, &rule.args_pattern) {
-        let what =
-            if is_edit { "edits of".to_owned() } else { format!("`{}` with", rule.tool_name) };
-        return format!("{what} `{glob}`");
+        return match tool.kind {
+            ToolKind::Edit => format!("edits of `{glob}`"),
+            _ => format!("{name} with `{glob}`"),
+        };
     }
     if rule.command_prefix.is_empty() {
         let is_narrow = rule.args_pattern.is_some() || rule.path_glob.is_some();
-        let calls = if is_narrow { "calls like this of " } else { "" };
-        return format!("{calls}`{}`", rule.tool_name);
+        return if is_narrow { format!("calls like this of {name}") } else { name };
     }
     let commands = rule.command_prefix.iter().map(|prefix| match prefix.strip_suffix(" $") {
         Some(exact) => format!("`{exact}`"),

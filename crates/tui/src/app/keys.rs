@@ -187,7 +187,12 @@ impl App {
                     && decide.outcome != ApprovalResponse::Cancel
                 {
                     true => editor::take_text(self, approval, decide),
-                    false => self.effect(Effect::Send(Op::Decide(decide))),
+                    false => {
+                        if decide.outcome.is_lasting() {
+                            self.dialogs.hold_until_closed(approval.id);
+                        }
+                        self.effect(Effect::Send(Op::Decide(decide)));
+                    }
                 }
             }
             QuestionAnswer::Edit => self.edit_change(),

@@ -23,6 +23,9 @@ use incoming::AutoOpenedDialogs;
 pub(crate) struct DialogStack {
     overlay: Option<Overlay>,
     approvals: VecDeque<QuestionDialog>,
+    /// The approval request with a lasting answer that the engine has not closed yet. The answer
+    /// may allow the next requests, too, so they are not shown until then.
+    held_by: Option<ApprovalId>,
     servers: ServerRequests,
     incoming: AutoOpenedDialogs,
     /// Whether `y` was pressed in an approval dialog.
@@ -115,7 +118,11 @@ impl DialogStack {
 
     /// Returns the approval request that is shown first.
     pub(crate) fn approval(&self) -> Option<&QuestionDialog> {
-        self.approvals.front()
+        self.approvals.front().filter(|_| self.held_by.is_none())
+    }
+
+    fn approval_mut(&mut self) -> Option<&mut QuestionDialog> {
+        self.approvals.front_mut().filter(|_| self.held_by.is_none())
     }
 
     /// Returns the approval request with this id.
@@ -128,29 +135,38 @@ impl DialogStack {
         self.approvals.pop_front().map(|approval| approval.request)
     }
 
+    /// Shows the next approval request only when the engine has closed this one.
+    pub(crate) fn hold_until_closed(&mut self, ask: ApprovalId) {
+        self.held_by = Some(ask);
+    }
+
     /// Removes an approval request that is answered or was withdrawn.
     pub(crate) fn remove_approval(&mut self, ask: &ApprovalId) {
+        if self.held_by.as_ref() == Some(ask) {
+            self.held_by = None;
+        }
         self.approvals.retain(|approval| approval.request.id != *ask);
     }
 
     /// Removes all approval requests.
     pub(crate) fn clear_approvals(&mut self) {
         self.approvals.clear();
+        self.held_by = None;
     }
 
     /// Passes a key to the first approval request.
     pub(crate) fn approval_key(&mut self, key: DialogKey, raw: Key) -> Option<QuestionAnswer> {
-        self.approvals.front_mut().map(|approval| approval.key(key, raw))
+        self.approval_mut().map(|approval| approval.key(key, raw))
     }
 
     /// Whether letters are typed as text into the first approval request.
     pub(crate) fn is_typing_into_approval(&self) -> bool {
-        self.approvals.front().is_some_and(QuestionDialog::is_typing)
+        self.approval().is_some_and(QuestionDialog::is_typing)
     }
 
     /// Pastes text into the first approval request. Returns whether it takes text now.
     pub(crate) fn paste_into_approval(&mut self, text: &str) -> bool {
-        match self.approvals.front_mut().filter(|approval| approval.is_typing()) {
+        match self.approval_mut().filter(|approval| approval.is_typing()) {
             Some(approval) => {
                 approval.paste(text);
                 true
@@ -161,7 +177,7 @@ impl DialogStack {
 
     /// Whether `y` is a choice of the open approval dialog.
     pub(crate) fn has_yes_choice(&self) -> bool {
-        self.overlay.is_none() && self.approvals.front().is_some_and(QuestionDialog::has_allow_once)
+        self.overlay.is_none() && self.approval().is_some_and(QuestionDialog::has_allow_once)
     }
 
     /// Whether `y` was pressed just before.
@@ -171,7 +187,7 @@ impl DialogStack {
 
     /// Moves the cursor of the approval dialog to the yes choice, if it has one.
     pub(crate) fn select_yes(&mut self) -> bool {
-        let stands = self.approvals.front_mut().is_some_and(QuestionDialog::select_yes);
+        let stands = self.approval_mut().is_some_and(QuestionDialog::select_yes);
         self.pressed_yes |= stands;
         stands
     }
@@ -259,7 +275,7 @@ impl DialogStack {
 
     /// Returns the approval request that takes keys and its page.
     pub(crate) fn question_id(&self) -> Option<QuestionId> {
-        let approval = self.approvals.front().filter(|_| self.overlay.is_none())?;
+        let approval = self.approval().filter(|_| self.overlay.is_none())?;
         Some(QuestionId { request: approval.request.id.clone(), page: approval.page() })
     }
 
@@ -271,7 +287,7 @@ impl DialogStack {
         now_ms: u64,
     ) -> Option<DialogView> {
         let waiting = self.approvals.len();
-        let approval = self.approvals.front().filter(|_| !self.is_writing(now_ms))?;
+        let approval = self.approval().filter(|_| !self.is_writing(now_ms))?;
         Some(approval.view(width, height, waiting, theme))
     }
 }

@@ -89,7 +89,7 @@ fn abbreviate_prefixes(prefixes: &[String]) -> String {
 
 fn describe_rule(rule: &SuggestedRule, commands: String) -> String {
     let mut text = match (&rule.mcp_name, rule.command_prefix.as_slice()) {
-        (Some(server), _) => format!("{} of {server}", mcp_tool(rule, server)),
+        (Some(server), _) => format!("{} of {server}", tool(rule)),
         (None, []) => tool(rule).to_owned(),
         (None, _) => commands,
     };
@@ -107,13 +107,6 @@ fn describe_rule(rule: &SuggestedRule, commands: String) -> String {
         text.push_str(&format!(", with {leave}"));
     }
     text
-}
-
-/// Returns the tool's name as its server calls it.
-fn mcp_tool<'r>(rule: &'r SuggestedRule, server: &str) -> &'r str {
-    let name = tool(rule);
-    let own = name.strip_prefix("mcp_").and_then(|name| name.strip_prefix(server));
-    own.and_then(|name| name.strip_prefix('_')).unwrap_or(name)
 }
 
 /// Returns the syntax of the pattern as a hint for editing.
@@ -150,7 +143,7 @@ fn commands(prefixes: &[String]) -> String {
 }
 
 fn tool(rule: &SuggestedRule) -> &str {
-    match rule.tool_name.as_str() {
+    match rule.unprefixed_tool_name() {
         "" | "*" => "all tools",
         name => display_name(name),
     }

@@ -313,3 +313,23 @@ fn composer_stays_where_an_approval_request_ended() {
     seat.wait_until_stable();
     assert_eq!(seat.window().lines().count(), rows, "{}", seat.window());
 }
+
+#[test]
+fn request_that_a_lasting_answer_allows_is_not_announced() {
+    let call = |path: &str| {
+        format!(r#"{{"name":"run_shell_command","args":{{"command":"mkdir {path}"}}}}"#)
+    };
+    let script =
+        format!(r#"[{{"calls":[{},{}]}},{{"text":"That is all."}}]"#, call("one"), call("two"));
+    let options = StartOptions::default().arguments(&["--screen-reader"]);
+    let seat = TerminalDriver::start_in(World::new(&script), &options);
+    let mark = seat.terminal.mark();
+    seat.prompts("go");
+    seat.has_seen("$ mkdir one");
+    seat.wait_for_request_delay();
+    seat.press(Key::Char('2'));
+    seat.has_seen("That is all.");
+    let output = String::from_utf8_lossy(&seat.terminal.output_since(mark)).into_owned();
+    assert!(exists(&seat, "one") && exists(&seat, "two"));
+    assert!(!output.contains("$ mkdir two"), "{output}");
+}

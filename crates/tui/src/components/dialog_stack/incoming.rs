@@ -101,7 +101,7 @@ impl DialogStack {
             return self.incoming.dialog.map(IncomingDialog::Dialog);
         }
         let hidden = context.shell_has_focus || self.is_writing(context.now_ms);
-        let question = self.approvals.front().filter(|_| !hidden);
+        let question = self.approval().filter(|_| !hidden);
         question.map(|question| IncomingDialog::Question(question.request.id.clone()))
     }
 
@@ -182,7 +182,7 @@ impl DialogStack {
             }
             Some(_) => None,
             None => {
-                let question = self.approvals.front();
+                let question = self.approval();
                 question.map(|question| IncomingDialog::Question(question.request.id.clone()))
             }
         }
@@ -212,7 +212,7 @@ impl DialogStack {
         if !self.is_blocked_by_draft(context) {
             return false;
         }
-        let typing = match (&self.overlay, self.approvals.front()) {
+        let typing = match (&self.overlay, self.approval()) {
             (Some(overlay), _) => overlay.is_typing(),
             (None, Some(question)) => question.is_typing(),
             (None, None) => false,
@@ -223,7 +223,7 @@ impl DialogStack {
             DialogKey::Other(key) if !typing => match key.character() {
                 Some(digit @ '0'..='9') => {
                     // The digit moves the cursor, so that Enter takes that choice.
-                    if let (None, Some(question)) = (&self.overlay, self.approvals.front_mut()) {
+                    if let (true, Some(question)) = (self.overlay.is_none(), self.approval_mut()) {
                         question.select_number(digit);
                     }
                     true
