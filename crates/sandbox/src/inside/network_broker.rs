@@ -322,10 +322,17 @@ fn start_monitor(
     let Some(stage) = stage else { return Ok(None) };
     let proc = broker.proc().refused("cannot monitor hidden files")?;
     let namespaces = session_namespaces.try_clone().refused("cannot monitor hidden files")?;
+    let listener = broker.listener().refused("cannot monitor hidden files")?;
     let busy = broker.passed_files();
     let stop_lock = Arc::clone(&busy);
-    let files =
-        MonitorFiles { stage, proc, report, command: child, session_namespaces: namespaces };
+    let files = MonitorFiles {
+        stage,
+        proc,
+        report,
+        command: child,
+        listener,
+        session_namespaces: namespaces,
+    };
     let monitor = OvermountMonitor::start(plan, files, stop_lock)?;
     if !monitor.is_needed() {
         return Ok(None);

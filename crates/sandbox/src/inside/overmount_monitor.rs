@@ -38,6 +38,10 @@ use crate::replaced;
 const TRIES: usize = 50;
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
 
+/// How long after the end of the command its notification descriptor may hang up: older kernels
+/// release the filter only when the process is reaped.
+const HANG_UP_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
+
 /// Number of retries to cover a file while the commands are stopped: the process that replaces it
 /// may be waiting for a CPU.
 const MAX_RETRIES: usize = 500;
@@ -69,6 +73,8 @@ pub(crate) struct OvermountMonitor {
     overmounts: Vec<Overmount>,
     /// The command itself; processes that outlive it were left behind.
     command: OwnedFd,
+    /// The notification descriptor, which hangs up with the last process of the command.
+    listener: OwnedFd,
     /// The namespaces of the session.
     session_namespaces: OwnedFd,
     /// Held while processes are stopped.
@@ -84,6 +90,8 @@ pub(crate) struct MonitorFiles {
     pub(crate) report: Option<File>,
     /// The process of the command.
     pub(crate) command: OwnedFd,
+    /// The notification descriptor of the command.
+    pub(crate) listener: OwnedFd,
     pub(crate) session_namespaces: OwnedFd,
 }
 
@@ -139,7 +147,7 @@ impl OvermountMonitor {
         files: MonitorFiles,
         busy: Arc<Mutex<()>>,
     ) -> SandboxResult<Self> {
-        let MonitorFiles { stage, proc, report, command, session_namespaces } = files;
+        let MonitorFiles { stage, proc, report, command, listener, session_namespaces } = files;
         let root = mounts::open_root()?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let mounts = openat(&proc, "self/mounts", flags, Mode::empty()).unsupported("mounts")?;
@@ -172,6 +180,7 @@ impl OvermountMonitor {
             report,
             overmounts,
             command,
+            listener,
             session_namespaces,
             busy,
         };
@@ -216,6 +225,9 @@ impl OvermountMonitor {
                 self.cover_all();
             }
             if ended {
+                if !self.was_process_left() {
+                    return;
+                }
                 running = false;
                 self.watch_names();
                 if self.names.is_incomplete {
@@ -230,6 +242,18 @@ impl OvermountMonitor {
         }
     }
 
+    /// Whether the command, which has ended, left processes behind. Otherwise, this process ends,
+    /// too.
+    fn was_process_left(&self) -> bool {
+        let mut listener = PollFd::new(&self.listener, PollFlags::empty());
+        loop {
+            match poll(std::slice::from_mut(&mut listener), Some(&HANG_UP_TIME)) {
+                Err(Errno::INTR) => {}
+                result => return result.is_err() || listener.revents().is_empty(),
+            }
+        }
+    }
+
     /// Gives this thread its own table of descriptors, with only those that it needs. A command
     /// can make the broker open as many descriptors as the process may have.
     fn separate_descriptors(&self) {
@@ -240,7 +264,7 @@ impl OvermountMonitor {
                 .chain(events)
                 .map(|file| file.as_raw_fd())
                 .collect();
-        kept.push(self.stage.descriptor().as_raw_fd());
+        kept.extend([self.stage.descriptor().as_raw_fd(), self.listener.as_raw_fd()]);
         kept.extend(self.report.as_ref().map(|report| report.as_raw_fd()));
         kept.sort_unstable();
         kernel::separate_descriptors(&kept);

@@ -124,6 +124,11 @@ impl NetworkBroker {
         self.proc.try_clone()
     }
 
+    /// Returns the notification descriptor.
+    pub(crate) fn listener(&self) -> std::io::Result<OwnedFd> {
+        self.listener.try_clone()
+    }
+
     /// Returns the lock during which this process has no file of a command.
     pub(crate) fn passed_files(&self) -> Arc<Mutex<()>> {
         Arc::clone(&self.passed_files)
