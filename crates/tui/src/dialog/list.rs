@@ -80,6 +80,10 @@ impl Default for IntroText {
 }
 
 impl IntroText {
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Lines(lines) if lines.is_empty())
+    }
+
     fn rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
         match self {
             Self::Lines(lines) => wrap_entries(lines, width),

@@ -137,6 +137,34 @@ fn answers_of_a_question_stay_in_view_below_long_text() {
 }
 
 #[test]
+fn answers_of_a_question_stay_in_view_if_their_labels_are_cut() {
+    let path = "/home/user/projects/orchard";
+    let items = vec![
+        ListItem::new("folder", "Trust this folder", path),
+        ListItem::new("parent", "Trust the parent folder and everything in it", path),
+        ListItem::new("no", "Do not trust it", "nothing in it is read as instructions"),
+    ];
+    let warnings = vec![Line::raw("It would run programs: 1 hook, 1 MCP server.")];
+    let intro = (1..=6).map(|number| Line::raw(format!("  entry {number}"))).collect();
+    let list = ListDialog::new("Do you trust this folder?", items).warnings(warnings).intro(intro);
+    for height in 9..16 {
+        for width in [32, 39, 49] {
+            let rows: Vec<String> =
+                list.view(width, height, &Theme::default()).rows.iter().filter_map(text).collect();
+            assert!(rows.len() <= height, "{width}x{height}: {rows:#?}");
+            let last = rows.iter().find(|row| row.contains("3. Do not trust"));
+            assert!(last.is_some(), "{width}x{height}: {rows:#?}");
+        }
+    }
+    // The whole path of the selected answer and the beginning of the text are in view, too.
+    let rows: Vec<String> =
+        list.view(49, 12, &Theme::default()).rows.iter().filter_map(text).collect();
+    assert!(rows.contains(&format!("  {path}")), "{rows:#?}");
+    assert!(rows.contains(&"  entry 1".to_owned()), "{rows:#?}");
+    assert!(rows.iter().any(|row| row.contains("page up/down")), "{rows:#?}");
+}
+
+#[test]
 fn warnings_are_in_view_and_entries_continue_under_their_text() {
     let intro =
         (1..=20).map(|number| Line::raw(format!("  entry {number} that is long"))).collect();

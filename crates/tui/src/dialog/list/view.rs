@@ -16,7 +16,7 @@ const NARROW: usize = 32;
 /// Maximum number of visible items.
 pub(super) const MAX_SHOWN: usize = 10;
 /// Number of answers of a question that stay in view while its text scrolls.
-const LEAST_ANSWERS: usize = 4;
+const LEAST_ANSWERS: usize = 7;
 /// Number of rows reserved for the full text of a truncated item.
 const MAX_CUT_ROWS: usize = 3;
 /// Height in rows from which the items may take half of the window.
@@ -111,13 +111,9 @@ impl ListDialog {
             return (self.matching.len(), None);
         }
         // The whole text of the selected item has precedence over other items.
-        let cut = match self.current() {
-            Some(item) if !self.row(self.cursor, item, label_width, width, theme).1 => {
-                let text = format!("  {}  {}", item.label, self.detail(item));
-                wrap(&Line::raw(text), width, &[Span::raw("  ")]).len().min(MAX_CUT_ROWS)
-            }
-            _ => 0,
-        };
+        let cut = self
+            .current()
+            .map_or(0, |item| self.cut_rows(self.cursor, item, (label_width, width), theme));
         let footer = self.footer_row_count();
         let room = height.saturating_sub(rows.len() + footer);
         let room = if cut > 0 { (room + 1).saturating_sub(cut) } else { room };
@@ -126,7 +122,11 @@ impl ListDialog {
             let label = text_width(&self.items[*index].label);
             label + text_width("  1. ") <= width && label <= label_width
         });
-        let least = if has_whole_labels { self.least_shown().min(spare) } else { 1 };
+        let least = self.least_shown();
+        // Below text, all answers are more important than the whole text of one.
+        let has_text = !rows.is_empty() && !self.intro.is_empty();
+        let keeps_all = has_whole_labels || has_text || least + cut.min(1) <= spare;
+        let least = if keeps_all { least.min(spare) } else { 1 };
         let visible_rows = limit.min(room).max(least).max(1);
         let first = self.first_visible(visible_rows);
         let mut cut_short = None;
@@ -151,6 +151,22 @@ impl ListDialog {
         (visible_rows, cut_short)
     }
 
+    /// Returns how many rows the whole text of an item needs below the list while the cursor is on
+    /// it, because its own row is cut.
+    fn cut_rows(
+        &self,
+        offset: usize,
+        item: &ListItem,
+        (label_width, width): (usize, usize),
+        theme: &Theme,
+    ) -> usize {
+        if self.row(offset, item, label_width, width, theme).1 {
+            return 0;
+        }
+        let text = format!("  {}  {}", item.label, self.detail(item));
+        wrap(&Line::raw(text), width, &[Span::raw("  ")]).len().min(MAX_CUT_ROWS)
+    }
+
     /// Returns how many items stay in view although other rows need the space: the answers of a
     /// question, but only one item of a list for browsing.
     fn least_shown(&self) -> usize {
@@ -171,21 +187,31 @@ impl ListDialog {
         let mut rows = self.intro.rows(width, theme);
         let mut explanation = wrap_entries(&self.explanation, width);
         explanation.extend((!explanation.is_empty()).then_some(Line::EMPTY));
-        let search = usize::from(self.search.is_some());
-        let room =
-            |items: usize| height.saturating_sub(self.matching.len().clamp(1, items) + search + 1);
-        let most = if self.search.is_some() { 3 } else { LEAST_ANSWERS };
-        // The choices may need two rows each.
-        let items = self.matching.len().clamp(1, most);
-        if !explanation.is_empty() && explanation.len() + rows.len() + items < room(most) {
-            rows.splice(0..0, explanation);
-        }
-        if rows.is_empty() || rows.len() < room(most) {
+        if rows.is_empty() && explanation.is_empty() {
             self.intro_page.set((0, 0));
             return rows;
         }
-        // If space is scarce, one visible item of a list for browsing is enough.
-        let room = if room(most) > 3 { room(most) - 1 } else { room(self.least_shown()).max(1) };
+        let most = if self.search.is_some() { 3 } else { LEAST_ANSWERS };
+        let items = self.matching.len().clamp(1, most);
+        let room = height.saturating_sub(items + usize::from(self.search.is_some()) + 1);
+        // The rows below the list for the whole text of the selected item.
+        let widths = (self.label_width(width), width);
+        let cut = |item| self.cut_rows(self.cursor, item, widths, theme);
+        let reserved = self.current().map_or(0, cut);
+        // The choices may need two rows each.
+        if !explanation.is_empty() && explanation.len() + rows.len() + items < room {
+            rows.splice(0..0, explanation);
+        }
+        if rows.is_empty() || rows.len() + reserved.max(1) <= room {
+            self.intro_page.set((0, 0));
+            return rows;
+        }
+        let room = match self.search {
+            // If space is scarce, one visible item of a list for browsing is enough.
+            Some(_) if room <= 3 => height.saturating_sub(3).max(1),
+            _ if room <= 3 => room.saturating_sub(reserved.min(1)).max(1),
+            _ => room.saturating_sub(reserved.max(1)).max(3),
+        };
         let page = room.saturating_sub(1).max(1);
         let last = rows.len().saturating_sub(page);
         self.intro_page.set((page, last));

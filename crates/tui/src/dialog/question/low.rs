@@ -11,6 +11,8 @@ use crate::layout::{count, pad_row, truncate_text, truncate_with_mark};
 use crate::theme::Theme;
 use crate::tokens::LOW;
 
+/// Rows that the body keeps at least so that all answers are in view.
+const SCARCE_BODY: usize = 1;
 /// Rows that the body keeps, if there are twice as many, although some answers are out of view.
 const LEAST_BODY: usize = 3;
 /// Minimum columns for the whole question and the beginning of the name of the file.
@@ -48,9 +50,14 @@ impl QuestionDialog {
         // The body, which scrolls, gets the rows that the answers leave and at least some; the
         // selected answer is shown in full.
         let limit = rest.saturating_sub(usize::from(length > 0)).max(1);
-        let least = length.min(rest.div_ceil(2)).min(LEAST_BODY);
+        let all_answers = answers - 1 + chosen;
+        let scarce = length.min(SCARCE_BODY);
+        let least = match all_answers + scarce <= rest {
+            true => scarce,
+            false => length.min(rest.div_ceil(2)).min(LEAST_BODY),
+        };
         let room = rest.saturating_sub(least).max(chosen).clamp(1, limit);
-        let foot = self.compact_answers(width, room.min(answers - 1 + chosen), theme);
+        let foot = self.compact_answers(width, room.min(all_answers), theme);
         let visible_rows = rest.saturating_sub(foot.len()).min(length);
         let (shown, [long, short]) = match self.excerpt(&body, visible_rows, theme) {
             Some(excerpt) => {

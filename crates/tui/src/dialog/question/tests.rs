@@ -661,6 +661,46 @@ fn answers_are_short_instead_of_truncated_in_a_low_window() {
 }
 
 #[test]
+fn all_seven_answers_stay_in_view_below_a_change_whichever_is_selected() {
+    let mut question = ask();
+    question.question = Question::Edit;
+    question.kind = ToolKind::Edit;
+    question.name = "write_file".to_owned();
+    question.preview = Some(Preview::Diff(parallax_protocol::tool::FileDiff {
+        file_path: "/p/src/new.rs".into(),
+        diff: "@@ -0,0 +1,3 @@\n+a\n+b\n+c\n".to_owned(),
+        lines_added: 3,
+        lines_removed: 0,
+        is_new_file: true,
+        texts: None,
+    }));
+    question.rules = vec![SuggestedRule {
+        tool_name: "write_file".to_owned(),
+        path_glob: Some("src/new.rs".to_owned()),
+        modes: vec![parallax_protocol::policy::ApprovalMode::Default],
+        ..SuggestedRule::default()
+    }];
+    question.outcomes = vec![
+        ApprovalResponse::ProceedOnce,
+        ApprovalResponse::ProceedAlways,
+        ApprovalResponse::ProceedAlwaysAndSave,
+        ApprovalResponse::ModifyWithEditor,
+        ApprovalResponse::Cancel,
+    ];
+    let mut dialog = QuestionDialog::new(question);
+    for selected in 1..=7 {
+        let rows = dialog.view(49, 13, 1, &Theme::default()).rows;
+        let rows: Vec<String> = rows.iter().map(Line::text).collect();
+        for answer in 1..=7 {
+            let is_it = |row: &String| row.contains(&format!(" {answer}. "));
+            assert!(rows.iter().any(is_it), "{selected}: {answer} of {rows:#?}");
+        }
+        assert!(rows.len() <= 13, "{rows:#?}");
+        press(&mut dialog, Key::plain(KeyCode::Down));
+    }
+}
+
+#[test]
 fn all_answers_are_in_view_in_a_window_of_fifteen_rows() {
     let mut question = ask();
     question.question = Question::Mcp;
