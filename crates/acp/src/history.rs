@@ -26,6 +26,10 @@ impl RecordedCalls<'_> {
             RecordedItem::User { text, .. } | RecordedItem::Steer { text } => {
                 chunk("user_message_chunk", text)
             }
+            // As in a running session.
+            RecordedItem::Continued(continuation) => {
+                chunk("agent_thought_chunk", &format!("{continuation}\n"))
+            }
             RecordedItem::Text { text, .. } => chunk("agent_message_chunk", text),
             RecordedItem::Thought { text } => chunk("agent_thought_chunk", text),
             RecordedItem::Tool { name, args, status, output, details, display } => {

@@ -17,8 +17,8 @@ use parallax_protocol::event::{Level, NOT_SAVED};
 use parallax_protocol::ids::{CallId, ItemId};
 use parallax_protocol::session_selection::SelectionRecord;
 use parallax_protocol::store::{
-    DirectoriesRecord, Record, ResultRecord, RewindTarget, StepRecord, UnfinishedAnswer,
-    assemble_step,
+    DirectoriesRecord, HookContinuation, Record, ResultRecord, RewindTarget, StepRecord,
+    UnfinishedAnswer, assemble_step,
 };
 use parallax_protocol::tool::FileDiff;
 use serde_json::value::RawValue;
@@ -38,6 +38,9 @@ use crate::tool_call::ToolCall;
 pub(crate) struct Conversation {
     history: History,
     prompts: Prompts,
+    /// The position of the text with which hooks continued the turn of the newest prompt, if they
+    /// did in this process.
+    continued_at: Option<usize>,
     /// The turn, counted over all processes of the session.
     turn: u64,
     /// Context for the first prompt of this process.
@@ -79,6 +82,7 @@ impl Conversation {
         Self {
             history: start.history,
             prompts: start.prompts,
+            continued_at: None,
             turn: start.turn,
             preface: start.preface,
             pending: start.pending,
@@ -134,9 +138,26 @@ impl Conversation {
         labeled_text: Option<String>,
     ) {
         self.prompts.add(self.turn, self.history.len(), &display_text);
+        self.continued_at = None;
         let (display, turn) = (Some(display_text), Some(self.turn));
         let metadata = ContentMetadata { display, labeled_text, turn, ..Default::default() };
         self.history.push(&Content::user(parts), metadata);
+    }
+
+    /// Appends the text with which hooks continue the running turn. It is not a prompt to which the
+    /// user could rewind.
+    pub(crate) fn push_continuation(&mut self, parts: Vec<Part>, continuation: HookContinuation) {
+        self.continued_at = Some(self.history.len());
+        let continuation = Some(continuation);
+        let metadata = ContentMetadata { continuation, ..ContentMetadata::synthetic() };
+        self.history.push(&Content::user(parts), metadata);
+    }
+
+    /// Returns the position of what the model is working on: the newest prompt, or the text with
+    /// which hooks continued its turn.
+    pub(crate) fn newest_input(&self) -> Option<usize> {
+        let prompt = self.prompts.marks().last().map(|mark| mark.at);
+        prompt.max(self.continued_at.filter(|at| *at < self.history.len()))
     }
 
     /// Removes a prompt that got no response, with what follows it. `preface` is for the next one.
@@ -329,9 +350,9 @@ impl Conversation {
         self.plan = Some(ApprovedPlan { path, at: self.history.len() });
     }
 
-    /// Returns the model's text since the newest prompt, over all continuations.
+    /// Returns the model's text since the newest prompt, or since hooks continued its turn.
     pub(crate) fn current_response(&self) -> String {
-        let at = self.prompts.marks().last().map_or(0, |mark| mark.at);
+        let at = self.newest_input().unwrap_or(0);
         let contents = self.history.contents().get(at..).unwrap_or_default();
         let output = contents.iter().filter(|content| content.role() == Role::Model);
         let texts = output.filter_map(|content| Some(content.open().ok()?.visible_text()));

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use parallax_protocol::content::{Content, Part, PartView, Role, SealedContent};
 use parallax_protocol::context::ResultLocation;
 use parallax_protocol::event::CompactionMethod;
-use parallax_protocol::store::{CompactionRecord, ContentRecord, PinRecord, Record, Store};
+use parallax_protocol::store::{
+    CompactionRecord, ContentRecord, HookContinuation, PinRecord, Record, Store,
+};
 
 use crate::view::{self, EntryOrigin, ViewEntry};
 
@@ -24,6 +26,7 @@ pub(crate) struct ContentMetadata {
     pub(crate) synthetic: bool,
     pub(crate) turn: Option<u64>,
     pub(crate) command: Option<String>,
+    pub(crate) continuation: Option<HookContinuation>,
 }
 
 impl ContentMetadata {
@@ -208,6 +211,7 @@ impl History {
             thoughts: remarks.thoughts,
             turn: remarks.turn,
             command: remarks.command,
+            continuation: remarks.continuation,
             partial: remarks.partial,
             synthetic: remarks.synthetic,
         }));

@@ -180,6 +180,9 @@ fn item_json(item: &RecordedItem) -> Value {
             json!({"type": "user", "turn": turn, "time": time, "text": text})
         }
         RecordedItem::Steer { text } => json!({"type": "steer", "text": text}),
+        RecordedItem::Continued(continuation) => {
+            json!({"type": "hook", "hooks": continuation.hooks, "text": continuation.text})
+        }
         RecordedItem::Shell { command, output, code } => {
             json!({"type": "shell", "command": command, "output": output, "code": code})
         }
@@ -206,6 +209,10 @@ fn write_item(text: &mut String, item: &RecordedItem) {
         }
         RecordedItem::Steer { text: said } => {
             let _ = write!(text, "\n    > {}\n", indent_lines(said, "    "));
+        }
+        RecordedItem::Continued(continuation) => {
+            let sentence = continuation.to_string();
+            let _ = write!(text, "\n  ({})\n", indent_lines(&sentence, "   "));
         }
         RecordedItem::Shell { command, output, .. } => {
             let _ = write!(text, "\n    ! {}\n", indent_lines(command, "      "));

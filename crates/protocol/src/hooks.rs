@@ -7,6 +7,15 @@ use crate::event::{ItemDone, Level};
 use crate::trace_headers::TraceHeaders;
 use crate::{BoxFuture, CancellationToken, Object};
 
+/// Names hooks in a sentence.
+pub fn hook_names(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match names.is_empty() {
+        true => "hooks".to_owned(),
+        false => format!("the hook {}", names.join(", ")),
+    }
+}
+
 /// The events that hooks can subscribe to.
 #[derive(
     Debug,

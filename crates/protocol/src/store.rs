@@ -1,6 +1,7 @@
 //! The records of a session journal, and the trait that stores them.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ use crate::call_status::{CallDecision, ToolStatus};
 use crate::content::{Content, OpaqueItem, Part, PartView, SealedContent};
 use crate::context::ResultLocation;
 use crate::event::CompactionMethod;
+use crate::hooks::hook_names;
 use crate::ids::{CallId, SessionId};
 use crate::requests::Requests;
 use crate::routing::Route;
@@ -332,13 +334,32 @@ pub struct ContentRecord {
     /// The shell command of the user that the content reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// The hooks that continued the turn with this content, if any did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continuation: Option<HookContinuation>,
     /// Whether the content was cut off by an interrupt or a failed stream.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
-    /// Whether the content is context that Parallax added (environment, memory, loop notes), not a
-    /// message from the user or the model.
+    /// Whether the content is context that Parallax added (environment, memory, loop notes, text of
+    /// hooks), not a message from the user or the model.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub synthetic: bool,
+}
+
+/// Text of `AfterAgent` hooks with which a turn continues after its final response.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookContinuation {
+    /// The names of the hooks.
+    #[serde(default)]
+    pub hooks: Vec<String>,
+    /// The text for the model.
+    pub text: String,
+}
+
+impl fmt::Display for HookContinuation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Continued by {}: {}", hook_names(&self.hooks), self.text)
+    }
 }
 
 /// A piece of an answer that is still being received.

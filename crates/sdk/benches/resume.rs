@@ -30,6 +30,7 @@ fn content(content: Content, display: Option<&str>) -> Record {
         thoughts: Vec::new(),
         turn: None,
         command: None,
+        continuation: None,
         partial: false,
         synthetic: false,
     })

@@ -50,6 +50,7 @@ fn content(content: Content, display: Option<String>) -> Record {
         thoughts: Vec::new(),
         turn: None,
         command: None,
+        continuation: None,
         partial: false,
         synthetic: false,
     })

@@ -4,7 +4,9 @@ use parallax_protocol::Object;
 use parallax_protocol::content::{Part, PartView, Role};
 use parallax_protocol::image::Image;
 use parallax_protocol::model::Usage;
-use parallax_protocol::store::{CallDetails, ContentRecord, Record, ResultRecord, StepRecord};
+use parallax_protocol::store::{
+    CallDetails, ContentRecord, HookContinuation, Record, ResultRecord, StepRecord,
+};
 use serde_json::Value;
 
 /// The line in a prompt before the contents of the files that were read for it.
@@ -34,6 +36,8 @@ pub enum RecordedItem {
         /// The text.
         text: String,
     },
+    /// Text of hooks that continued a turn.
+    Continued(HookContinuation),
     /// A shell command that the user ran (`!`).
     Shell {
         /// The command.
@@ -224,6 +228,10 @@ impl ItemCollector {
         if let Some(command) = &record.command {
             let (output, code) = read_report(&text_of(record));
             self.items.push(RecordedItem::Shell { command: command.clone(), output, code });
+            return;
+        }
+        if let Some(continuation) = &record.continuation {
+            self.items.push(RecordedItem::Continued(continuation.clone()));
             return;
         }
         if record.synthetic {

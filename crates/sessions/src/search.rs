@@ -183,6 +183,7 @@ pub fn searchable_text_by_turn(session: &LoadedSession) -> Vec<TurnText> {
             | RecordedItem::Thought { text: said }
             | RecordedItem::Text { text: said, .. } => add(text, &said),
             RecordedItem::Image(_) | RecordedItem::Ended { .. } => {}
+            RecordedItem::Continued(continuation) => add(text, &continuation.text),
             RecordedItem::Shell { command, output, .. } => {
                 add(text, &command);
                 add(text, crate::listing::truncate(&output, MAX_PER_OUTPUT));

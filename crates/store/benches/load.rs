@@ -36,6 +36,7 @@ fn content(content: Content) -> Record {
         thoughts: Vec::new(),
         turn: None,
         command: None,
+        continuation: None,
         partial: false,
         synthetic: false,
     })

@@ -11,7 +11,7 @@ use parallax_protocol::content::{Content, Part, PartView, SYNTHETIC_SIGNATURE};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Usage;
 use parallax_protocol::store::{
-    ContentRecord, JournalHeader, NameRecord, Record, ResultRecord, StepRecord,
+    ContentRecord, HookContinuation, JournalHeader, NameRecord, Record, ResultRecord, StepRecord,
 };
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -40,6 +40,8 @@ pub(crate) struct ImportedMessage {
     /// The prompt as typed by the user.
     pub(crate) display: Option<String>,
     pub(crate) synthetic: bool,
+    /// The hooks that continued a turn with this message, if any did.
+    pub(crate) continuation: Option<HookContinuation>,
     pub(crate) model: Option<String>,
     pub(crate) usage: Option<Usage>,
     pub(crate) thoughts: Vec<String>,
@@ -356,7 +358,7 @@ fn merge(messages: Vec<ImportedMessage>) -> Vec<ImportedMessage> {
                 if !message.synthetic {
                     last.display = message.display.or(last.display.take());
                     last.time = message.time;
-                    last.synthetic = false;
+                    (last.synthetic, last.continuation) = (false, None);
                 }
                 last.model = message.model.or(last.model.take());
                 last.usage = message.usage.or(last.usage.take());
@@ -416,6 +418,7 @@ fn content_record(message: ImportedMessage, content: Content) -> ContentRecord {
         thoughts: message.thoughts,
         turn: None,
         command: None,
+        continuation: message.continuation,
         partial: false,
         synthetic: message.synthetic,
     }

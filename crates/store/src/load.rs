@@ -377,6 +377,7 @@ impl Builder {
                 thoughts: Vec::new(),
                 turn: None,
                 command: None,
+                continuation: None,
                 partial: true,
                 synthetic: false,
             };

@@ -75,6 +75,7 @@ pub fn repair_session(session: LoadedSession, path: &Path) -> Result<LoadedSessi
             message.time = record.time.clone();
             message.display = record.display.clone();
             message.synthetic = record.synthetic;
+            message.continuation = record.continuation.clone();
             message.model = record.model.clone();
             message.usage = record.usage;
             message.thoughts = record.thoughts.clone();

@@ -429,9 +429,10 @@ impl Compactor<'_> {
         let view = self.conversation.history().view().to_vec();
         let kinds = Arc::clone(&self.kinds);
         let short = self.mask_results(&view, limits).await;
-        let active = self.conversation.prompts().last().and_then(|mark| {
-            view.iter().position(|entry| entry.origin.content_index() == Some(mark.at))
-        });
+        let active = self
+            .conversation
+            .newest_input()
+            .and_then(|at| view.iter().position(|entry| entry.origin.content_index() == Some(at)));
         CompactionInput {
             masked_view: short.unwrap_or_else(|| view.clone()),
             view,

@@ -1,6 +1,6 @@
 //! Rewinds the conversation, and describes reverted files to the model.
 
-use parallax_protocol::content::PartView;
+use parallax_protocol::content::{PartView, Role};
 use parallax_protocol::event::UndoResult;
 
 use super::Conversation;
@@ -46,10 +46,11 @@ impl Conversation {
 
     /// Returns the session context of removed prompts, to be sent with the next prompt.
     fn dropped_context(&self, keep: usize) -> Option<String> {
-        let dropped = self.prompts.marks().iter().filter(|mark| mark.at >= keep);
+        let dropped = self.history.contents().iter().skip(keep);
         let mut prefaces: Vec<String> = dropped
-            .filter_map(|mark| {
-                let content = self.history.contents().get(mark.at)?.open().ok()?;
+            .filter(|content| content.role() == Role::User)
+            .filter_map(|content| {
+                let content = content.open().ok()?;
                 let [first, _, ..] = content.parts.as_slice() else { return None };
                 match first.view() {
                     PartView::Text(text) if is_generated_context(text) => Some(text.to_owned()),

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use parallax_protocol::content::Part;
 use parallax_protocol::event::{CompactionCause, EndReason, Failure, FailureKind, Level};
-use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome};
+use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome, hook_names};
 use parallax_protocol::op::Prompt;
+use parallax_protocol::store::HookContinuation;
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::{Value, json};
 use tokio::task::JoinError;
@@ -175,11 +176,9 @@ impl HookRunner {
             (None, None) => Ok(None),
             (None, Some(why)) => {
                 let next = continuations.add(&after.deciding_hooks, why);
-                if next.is_ok() {
-                    let who = hook_names(&after.deciding_hooks);
-                    let text = format!("Continued by {who}: {why}");
-                    let kind = format!("AfterAgent {}", after.deciding_hooks.join(", "));
-                    self.notices.show_kind(Level::Warning, &kind, text);
+                if let Ok(continuation) = &next {
+                    let kind = format!("AfterAgent {}", continuation.hooks.join(", "));
+                    self.notices.show_kind(Level::Warning, &kind, continuation.to_string());
                 }
                 next.map(Some)
             }
@@ -200,17 +199,8 @@ pub(crate) enum BeforeAgent {
 pub(crate) struct AfterAgent {
     /// Whether the conversation is cleared.
     pub(crate) clears_context: bool,
-    /// The prompt that continues the turn, if it does not end.
-    pub(crate) next: Result<Option<Prompt>, EndReason>,
-}
-
-/// Names hooks in a sentence.
-fn hook_names(names: &[String]) -> String {
-    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    match names.is_empty() {
-        true => "hooks".to_owned(),
-        false => format!("the hook {}", names.join(", ")),
-    }
+    /// The text that continues the turn, if it does not end.
+    pub(crate) next: Result<Option<HookContinuation>, EndReason>,
 }
 
 /// The continuations of a turn that hooks requested.
@@ -220,11 +210,11 @@ pub(crate) struct Continuations {
 }
 
 impl Continuations {
-    /// Counts a continuation and returns its prompt.
-    fn add(&mut self, deciders: &[String], reason: &str) -> Result<Prompt, EndReason> {
+    /// Counts a continuation and returns it.
+    fn add(&mut self, deciders: &[String], reason: &str) -> Result<HookContinuation, EndReason> {
         if self.count < MAX_CONTINUATIONS {
             self.count += 1;
-            return Ok(Prompt { text: reason.to_owned(), ..Prompt::default() });
+            return Ok(HookContinuation { hooks: deciders.to_vec(), text: reason.to_owned() });
         }
         let who = hook_names(deciders);
         Err(EndReason::Failed(Failure {

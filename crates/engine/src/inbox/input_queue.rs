@@ -4,11 +4,14 @@ use std::collections::VecDeque;
 
 use parallax_protocol::ids::SteerId;
 use parallax_protocol::op::{Prompt, SteeringMessage, TurnOverrides};
+use parallax_protocol::store::HookContinuation;
 
 /// What a turn starts with.
 pub(crate) enum TurnInput {
     /// A prompt.
     Prompt(Prompt),
+    /// Text of hooks that continues the running turn.
+    Continuation(HookContinuation),
     /// An interrupted turn: calls without a result are lost.
     Continue,
     /// A restored checkpoint: calls without a result are run.
@@ -20,6 +23,7 @@ impl TurnInput {
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Prompt(prompt) => &prompt.text,
+            Self::Continuation(continuation) => &continuation.text,
             Self::Continue | Self::Rerun => "",
         }
     }
@@ -28,7 +32,7 @@ impl TurnInput {
     pub(crate) fn take_overrides(&mut self) -> Option<TurnOverrides> {
         match self {
             Self::Prompt(prompt) => prompt.overrides.take().map(|overrides| *overrides),
-            Self::Continue | Self::Rerun => None,
+            Self::Continuation(_) | Self::Continue | Self::Rerun => None,
         }
     }
 

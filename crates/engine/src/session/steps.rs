@@ -8,6 +8,7 @@ use parallax_protocol::budget::ExhaustedBudget;
 use parallax_protocol::content::{Part, Role};
 use parallax_protocol::event::{EndReason, Failure, FailureKind, Level};
 use parallax_protocol::op::Prompt;
+use parallax_protocol::store::HookContinuation;
 
 use super::Session;
 use crate::agents::AgentRole;
@@ -104,22 +105,33 @@ impl Session {
         input: TurnInput,
         cancel: &CancellationToken,
     ) -> Result<(Option<OpenCalls>, Option<AddedPrompt>), EndReason> {
-        let prompt = match input {
-            TurnInput::Prompt(prompt) => prompt,
+        let (prompt, continuation) = match input {
+            TurnInput::Prompt(prompt) => (prompt, None),
+            TurnInput::Continuation(continuation) => {
+                let prompt = Prompt { text: continuation.text.clone(), ..Prompt::default() };
+                (prompt, Some(continuation))
+            }
             TurnInput::Continue => return Ok((self.resume(false, cancel).await, None)),
             TurnInput::Rerun => return Ok((self.resume(true, cancel).await, None)),
         };
         match self.hooks.before_agent(prompt, &mut self.inbox, cancel).await? {
-            BeforeAgent::Run(prompt) => Ok((None, Some(self.add_prompt(prompt, cancel).await))),
+            BeforeAgent::Run(prompt) => {
+                Ok((None, Some(self.add_prompt(prompt, continuation, cancel).await)))
+            }
             BeforeAgent::Stop(prompt, reason) => {
-                self.user_messages().record_prompt(prompt);
+                self.user_messages().record_prompt(prompt, continuation);
                 Err(reason)
             }
         }
     }
 
     /// Adds a prompt to the history, with the context that the model needs.
-    async fn add_prompt(&mut self, prompt: Prompt, cancel: &CancellationToken) -> AddedPrompt {
+    async fn add_prompt(
+        &mut self,
+        prompt: Prompt,
+        continuation: Option<HookContinuation>,
+        cancel: &CancellationToken,
+    ) -> AddedPrompt {
         self.conversation.take_partial();
         self.client.start_prompt();
         self.loops.reset();
@@ -131,7 +143,7 @@ impl Session {
         self.describe_added_directories().await;
         let preface = self.conversation.take_preface();
         let editor = self.context.editor_message();
-        self.user_messages().push_prompt(prompt, preface.as_deref(), editor);
+        self.user_messages().push_prompt(prompt, continuation, preface.as_deref(), editor);
         AddedPrompt { before, preface }
     }
 
@@ -383,14 +395,13 @@ impl Session {
         self.current.mark_removed();
     }
 
-    /// Runs the hooks after the final response. Returns the prompt with which they continue the
-    /// turn.
+    /// Runs the hooks after the final response. Returns the text with which they continue the turn.
     pub(super) async fn run_end_hooks(
         &mut self,
         prompt: &str,
         continuations: &mut Continuations,
         cancel: &CancellationToken,
-    ) -> Result<Option<Prompt>, EndReason> {
+    ) -> Result<Option<HookContinuation>, EndReason> {
         let response = self.conversation.current_response();
         let after =
             self.hooks.after_agent(prompt, response, continuations, &mut self.inbox, cancel).await;

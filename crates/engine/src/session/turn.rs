@@ -57,7 +57,7 @@ impl Session {
             let prompt = input.text().to_owned();
             self.process_input(input, cancel).await?;
             match self.run_end_hooks(&prompt, &mut continuations, cancel).await? {
-                Some(prompt) => input = TurnInput::Prompt(prompt),
+                Some(continuation) => input = TurnInput::Continuation(continuation),
                 None => return Ok(()),
             }
         }

@@ -4,6 +4,7 @@ use parallax_protocol::content::Part;
 use parallax_protocol::event::{EventBody, ItemDone, ItemStart, Level, SteeringOutcome};
 use parallax_protocol::image::Image;
 use parallax_protocol::op::Prompt;
+use parallax_protocol::store::HookContinuation;
 
 use crate::closing_notes::UNANSWERED;
 use crate::conversation::Conversation;
@@ -23,16 +24,18 @@ pub(crate) struct UserMessages<'a> {
 
 impl UserMessages<'_> {
     /// Records a prompt that hooks rejected.
-    pub(crate) fn record_prompt(&mut self, prompt: Prompt) {
+    pub(crate) fn record_prompt(&mut self, prompt: Prompt, continuation: Option<HookContinuation>) {
         self.conversation.close_open_calls(UNANSWERED);
         let preface = self.conversation.take_preface();
-        self.push_prompt(prompt, preface.as_deref(), None);
+        self.push_prompt(prompt, continuation, preface.as_deref(), None);
     }
 
-    /// Appends a prompt; `preface` and `editor` go before it.
+    /// Appends a prompt, or the text of hooks that continues a turn; `preface` and `editor` go
+    /// before it.
     pub(crate) fn push_prompt(
         &mut self,
         mut prompt: Prompt,
+        continuation: Option<HookContinuation>,
         preface: Option<&str>,
         editor: Option<String>,
     ) {
@@ -64,7 +67,13 @@ impl UserMessages<'_> {
         }));
         self.emit_images(&prompt.attachments);
         parts.extend(prompt.attachments);
-        self.conversation.push_prompt(parts, display_text, labeled_text);
+        match continuation {
+            Some(HookContinuation { hooks, .. }) => {
+                let continuation = HookContinuation { hooks, text: display_text };
+                self.conversation.push_continuation(parts, continuation);
+            }
+            None => self.conversation.push_prompt(parts, display_text, labeled_text),
+        }
         // A subagent's directories are those of the session.
         if self.environment.role.is_none() {
             let directories = (self.environment.workspace)().into_iter().skip(1).collect();

@@ -266,6 +266,29 @@ fn hooks_deny_extend_and_continue_prompts() {
 }
 
 #[test]
+fn text_of_a_hook_that_continues_the_agent_is_not_stored_as_a_prompt() {
+    let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
+    let again = r#"grep -q '"stop_hook_active":true' || { echo 'also this' >&2; exit 2; }"#;
+    settings(&world, &json!({"AfterAgent": hook_group(again)}));
+    world.run_ok(&["-p", "go", "--session-id", "hooked"]);
+    let shown = world.run_ok(&["sessions", "show", "hooked", "--json"]).stdout();
+    let shown: Value = serde_json::from_str(&shown).expect("json");
+    let items = shown["items"].as_array().expect("items").clone();
+    let kinds: Vec<&str> = items.iter().filter_map(|item| item["type"].as_str()).collect();
+    assert_eq!(kinds, ["user", "text", "hook", "text"], "{shown}");
+    assert_eq!((&items[2]["hooks"], &items[2]["text"]), (&json!(["h"]), &json!("also this")));
+    let file = world.run_ok(&["sessions", "export", "hooked", "--format", "markdown"]).stdout();
+    assert!(file.contains("## HOOK\n\nContinued by the hook `h`: also this\n"), "{file}");
+    // What the model receives is the same as before.
+    settings(&world, &json!({}));
+    world.run_ok(&["--resume", "hooked", "-p", "more"]);
+    let requests = requests(&world);
+    let contents = |at: usize| requests[at]["contents"].as_array().expect("contents").clone();
+    assert_eq!(contents(2)[..3], contents(1)[..3]);
+    assert!(contents(1)[2].to_string().contains("also this"), "{:?}", contents(1));
+}
+
+#[test]
 fn hooks_change_requests_and_responses() {
     let answer = r#"echo '{"hookSpecificOutput": {"llm_response": {"text": "mine"}}}'"#;
     let world = World::new("[]");

@@ -35,6 +35,9 @@ pub(super) fn trajectory(session: &LoadedSession) -> serde_json::Result<String> 
                 let time = if time.is_empty() { &head.start_time } else { &time };
                 steps.push_message("user", &text, time);
             }
+            RecordedItem::Continued(continuation) => {
+                steps.push_message("system", &continuation.to_string(), &time);
+            }
             RecordedItem::Steer { text } => steps.push_message("user", &text, &time),
             RecordedItem::Shell { command, output, .. } => {
                 steps.push_message("user", &shell(&command, &output), &time);

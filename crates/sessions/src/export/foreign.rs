@@ -1,7 +1,7 @@
 //! Exports sessions in the formats of other agents, for use with their tools.
 
 use parallax_protocol::model::Usage;
-use parallax_protocol::store::Record;
+use parallax_protocol::store::{HookContinuation, Record};
 use parallax_store::LoadedSession;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -48,7 +48,9 @@ pub(super) fn claude(session: &LoadedSession) -> String {
             RecordedItem::User { text, .. } => {
                 lines.line("user", &json!({"role": "user", "content": text}), &time);
             }
-            RecordedItem::Steer { text } => {
+            // These formats have only the user for what the model answers.
+            RecordedItem::Steer { text }
+            | RecordedItem::Continued(HookContinuation { text, .. }) => {
                 lines.line("user", &json!({"role": "user", "content": text}), &time);
             }
             RecordedItem::Shell { command, output, .. } => {
@@ -151,7 +153,9 @@ pub(super) fn codex(session: &LoadedSession) -> String {
             line("event_msg", json!({"type": "user_message", "message": text}), &time);
         };
         match item {
-            RecordedItem::User { text, .. } | RecordedItem::Steer { text } => push_prompt(&text),
+            RecordedItem::User { text, .. }
+            | RecordedItem::Steer { text }
+            | RecordedItem::Continued(HookContinuation { text, .. }) => push_prompt(&text),
             RecordedItem::Shell { command, output, .. } => push_prompt(&shell(&command, &output)),
             RecordedItem::Text { text, .. } => {
                 line("response_item", message("assistant", "output_text", &text), &time);

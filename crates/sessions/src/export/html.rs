@@ -162,6 +162,10 @@ fn write_item(
             page.push_str("<section class=\"user\"><h2>You (steering)</h2>");
             let _ = writeln!(page, "<div class=\"said\">{}</div></section>", EscapedText(text));
         }
+        RecordedItem::Continued(continuation) => {
+            let text = continuation.to_string();
+            let _ = writeln!(page, "<p class=\"cut\">{}</p>", EscapedText(text.trim_end()));
+        }
         RecordedItem::Shell { command, output, .. } => {
             page.push_str("<section class=\"user\"><h2>You ran</h2>");
             let _ = write!(page, "<pre>$ {}</pre>", EscapedText(command));

@@ -15,6 +15,7 @@ pub fn markdown(items: &[RecordedItem]) -> String {
             RecordedItem::User { .. } | RecordedItem::Steer { .. } | RecordedItem::Shell { .. } => {
                 "USER"
             }
+            RecordedItem::Continued(_) => "HOOK",
             RecordedItem::Image(_) | RecordedItem::Thought { .. } | RecordedItem::Ended { .. } => {
                 continue;
             }
@@ -32,6 +33,9 @@ pub fn markdown(items: &[RecordedItem]) -> String {
             | RecordedItem::Steer { text: said }
             | RecordedItem::Text { text: said, .. } => {
                 let _ = write!(text, "{}\n\n", said.trim());
+            }
+            RecordedItem::Continued(continuation) => {
+                let _ = write!(text, "{}\n\n", continuation.to_string().trim());
             }
             RecordedItem::Tool { name, args, status, output, .. } => {
                 let call = json!({"tool": name, "args": args});

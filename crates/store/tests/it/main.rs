@@ -56,6 +56,7 @@ pub fn content(wire: SealedContent) -> Record {
         thoughts: Vec::new(),
         turn: None,
         command: None,
+        continuation: None,
         partial: false,
         synthetic: false,
     })

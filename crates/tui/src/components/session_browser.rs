@@ -11,6 +11,7 @@ use crate::dialog::{ListDialog, ListItem};
 use crate::markdown::{RenderOptions, render};
 use crate::sanitize::sanitize;
 use crate::theme::Theme;
+use crate::tokens::RETRY;
 use crate::transcript::display_name;
 
 /// Minimum number of characters for a content search.
@@ -245,6 +246,10 @@ pub(crate) fn preview_rows(items: &[RecordedItem], theme: &Theme) -> Vec<Line> {
         RecordedItem::Text { text, .. } => {
             let options = RenderOptions::new(theme, MAX_LINE_LENGTH);
             render(&first(text), &options).into_iter().find(|row| !row.text().trim().is_empty())
+        }
+        RecordedItem::Continued(continuation) => {
+            let text = first(&continuation.to_string());
+            Some(Line::styled(format!("{RETRY} {text}"), theme.secondary))
         }
         RecordedItem::Tool { name, .. } => {
             Some(Line::styled(format!("  {}", display_name(name)), theme.secondary))

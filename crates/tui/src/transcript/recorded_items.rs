@@ -144,6 +144,9 @@ impl Transcript {
                     }
                     Item::from(LocalItem::Read(read))
                 }
+                RecordedItem::Continued(continuation) => {
+                    Item::from(LocalItem::Continued(continuation.to_string()))
+                }
                 RecordedItem::Steer { text } => prompt(text, None),
                 RecordedItem::Shell { command, output, code } => {
                     Item::Shell(Box::new(shell(&command, output, code)))

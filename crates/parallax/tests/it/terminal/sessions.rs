@@ -276,6 +276,29 @@ fn rewind_previews_changes_and_notifies_the_model() {
 }
 
 #[test]
+fn text_of_a_hook_is_shown_as_such_after_a_resume_and_not_offered_for_a_rewind() {
+    let world = World::new(r#"[{"text":"First."},{"text":"Second."}]"#);
+    let again = r#"grep -q '"stop_hook_active":true' || { echo 'run the tests' >&2; exit 2; }"#;
+    let hook = json!({"type": "command", "name": "check", "command": again});
+    let settings = json!({"hooks": {"AfterAgent": [{"hooks": [hook]}]}}).to_string();
+    world.home.write_home(".gemini/settings.json", &settings).expect("settings");
+    let seat = TerminalDriver::start_in(world, &sized());
+    seat.prompts("make it");
+    seat.wait_for_text("Second.");
+    seat.is_idle();
+    let before = conversation_rows(&seat, "make it", "Second.");
+    assert!(before.iter().any(|row| row.starts_with("↻ Continued by the hook")), "{before:?}");
+    let seat = restart(seat, r#"[{"text":"x"}]"#, &["--resume", "latest"]);
+    seat.wait_for_text("Second.");
+    assert_eq!(conversation_rows(&seat, "make it", "Second."), before);
+    seat.prompts("/rewind");
+    seat.wait_for_text("❯ make it");
+    let window = seat.window();
+    let list = window.rsplit_once("Rewind to before which prompt?").expect("the list").1;
+    assert!(!list.contains("run the tests"), "{list}");
+}
+
+#[test]
 fn rewound_changes_can_be_redone() {
     let script = r#"[
         {"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"first\n"}}]},
