@@ -9,6 +9,7 @@
 mod agent_rows;
 mod announcements;
 mod answer;
+mod call_arguments;
 mod command_rows;
 mod describe;
 mod descriptions;

@@ -87,14 +87,17 @@ pub(crate) fn format_done(todos: &[Todo]) -> String {
     format!("{}/{all} done", is(TodoStatus::Completed))
 }
 
-/// Returns the tool of an MCP server and the call in words, from the title of the call: `NAME
+/// Returns the tool, the server, and the arguments of a call of an MCP tool from its title: `TOOL
 /// (SERVER MCP Server) {JSON}`, in which the JSON may be cut.
-pub(crate) fn split_mcp_title(title: &str) -> Option<(String, String)> {
+pub(super) fn mcp_title_parts(title: &str) -> Option<(&str, &str, &str)> {
     let (tool, rest) = title.split_once(" (")?;
     let (server, json) = rest.split_once(" MCP Server) ")?;
-    if tool.contains(' ') || !json.starts_with('{') {
-        return None;
-    }
+    (!tool.contains(' ') && json.starts_with('{')).then_some((tool, server, json))
+}
+
+/// Returns the tool of an MCP server and the call in words, from the title of the call.
+pub(crate) fn split_mcp_title(title: &str) -> Option<(String, String)> {
+    let (tool, server, json) = mcp_title_parts(title)?;
     let cut = [json.to_owned(), format!("{json}…\"}}"), format!("{json}…}}")];
     let args = cut.iter().find_map(|json| serde_json::from_str::<Object>(json).ok());
     let arguments_text = args.map_or_else(|| format!("{json}…"), |args| arguments("", &args));

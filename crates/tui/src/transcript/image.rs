@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use parallax_protocol::image::Image;
 use parallax_screen::{GraphicsCapabilities, ImageHeader, Line, TerminalImage};
 
+use super::describe;
 use super::draw::ItemRenderer;
 use crate::layout::bytes;
 use crate::sanitize;
@@ -121,7 +122,7 @@ impl TranscriptImage {
     pub(super) fn caption(&self, renderer: &ItemRenderer<'_>) -> Vec<Line> {
         let mut text = String::new();
         if let Some(name) = &self.image.name {
-            text.push_str(&sanitize::one_row(name));
+            text.push_str(&sanitize::one_row(&describe::title_in_words(name)));
             text.push_str(" · ");
         }
         match self.head {

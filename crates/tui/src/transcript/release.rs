@@ -167,7 +167,7 @@ impl Transcript {
         if rows.len() > max_rows {
             let hidden = rows.len() - (max_rows - 1);
             rows.drain(..hidden);
-            let text = format!("… {hidden} more rows above (ctrl+o to show more)");
+            let text = format!("… {hidden} more rows above (ctrl+o)");
             let text = crate::layout::truncate_text(&text, draw.width);
             rows.insert(0, Line::styled(text, theme.secondary));
         }

@@ -331,6 +331,44 @@ fn result_of_a_call_gets_half_of_the_row_and_all_of_it_when_expanded() {
 }
 
 #[test]
+fn expanded_call_shows_all_of_its_arguments() {
+    let args =
+        json!({"title": "Retry", "body": format!("first\n{}end", "word ".repeat(100)), "n": 7});
+    let json: String = args.to_string().chars().take(200).collect();
+    let mut issue =
+        tool("m", "mcp_t_create", ToolKind::Other, &format!("create (t MCP Server) {json}"));
+    issue.display = Some(Display::Text { text: "created".into() });
+    let mut view = TestTranscript::default();
+    view.call("m", "mcp_t_create", args.clone()).end(issue.clone());
+    let loaded = RecordedItem::Tool {
+        name: "mcp_t_create".into(),
+        args: args.as_object().cloned().expect("arguments"),
+        status: Some("success".into()),
+        display: Some(json!({"type": "text", "text": "created"})),
+        output: "created".into(),
+        details: None,
+    };
+    let mut resumed = TestTranscript::default();
+    resumed.transcript.resume(vec![loaded]);
+    for view in [&view, &resumed] {
+        let (_, rows) = view.transcript.truncated_before(1, 60, &view.theme).expect("rows");
+        let rows = rows_as_text(&rows);
+        assert_eq!(rows.iter().find(|row| row.contains("title")).expect("it"), "    title: Retry");
+        assert!(rows.contains(&"    body:".to_owned()), "{rows:#?}");
+        assert!(rows.contains(&"      first".to_owned()), "{rows:#?}");
+        assert!(rows.iter().any(|row| row.ends_with("word end")), "{rows:#?}");
+        assert_eq!(rows[rows.len() - 2..], ["    n: 7", "    → created"]);
+    }
+    // A hook changed the arguments.
+    let title = r#"create (t MCP Server) {"title":"Other"}"#;
+    issue.title = title.into();
+    let mut view = TestTranscript::default();
+    view.call("m", "mcp_t_create", args).end(issue);
+    view.transcript.options.expanded = true;
+    assert_eq!(view.take(), ["✓ create  t · title: Other  → created"]);
+}
+
+#[test]
 fn change_shows_its_diff_and_todos_their_symbols() {
     let mut view = TestTranscript::default();
     let mut edit = tool("e", "replace", ToolKind::Edit, "Edit a.rs");
@@ -378,7 +416,7 @@ fn tall_live_region_is_truncated() {
     view.delta("t", &"  - x\n".repeat(40));
     let rows = rows_as_text(&view.transcript.live(60, 10, &view.theme, 0));
     assert_eq!(rows.len(), 10);
-    assert!(rows[0].ends_with("more rows above (ctrl+o to show more)"), "{rows:?}");
+    assert!(rows[0].ends_with("more rows above (ctrl+o)"), "{rows:?}");
 }
 
 #[test]

@@ -11,9 +11,12 @@ use parallax_protocol::op::ApprovalResponse;
 use parallax_protocol::policy::Decision;
 use parallax_protocol::shell::Screen;
 use parallax_protocol::store::CallDetails;
-use parallax_protocol::tool::{Display, FileDiff, ProgressUpdate, Todo, ToolErrorKind, ToolKind};
+use parallax_protocol::tool::{
+    Display, FileDiff, Preview, ProgressUpdate, Todo, ToolErrorKind, ToolKind,
+};
 use parallax_protocol::untrusted::without_marks;
 
+use super::call_arguments::CallArguments;
 use super::describe;
 use super::output::CommandOutput;
 use super::topic_rows::Topic;
@@ -41,6 +44,8 @@ pub(super) struct Tool {
     pub(super) title: String,
     /// The command that it runs and the model's description of it.
     pub(super) command: Option<(String, String)>,
+    /// The arguments in full, if the title contains only a part of them.
+    pub(super) all_arguments: Option<CallArguments>,
     pub(super) state: CallProgress,
     /// The arguments until the call ends.
     args: Option<Object>,
@@ -125,6 +130,7 @@ impl Tool {
             name: start.name.clone(),
             title: describe::arguments(&start.name, &start.args),
             command: describe::command(&start.name, &start.args),
+            all_arguments: CallArguments::new(&start.name, &start.args),
             state: CallProgress::Open(ActiveCall::default()),
             args: Some(start.args.clone()),
         }
@@ -136,6 +142,7 @@ impl Tool {
             name: done.name.clone(),
             title: String::new(),
             command: None,
+            all_arguments: None,
             state: CallProgress::Abandoned,
             args: None,
         };
@@ -147,7 +154,9 @@ impl Tool {
     pub(super) fn from_history(name: &str, args: Option<&Object>) -> Self {
         let title = args.map(|args| describe::arguments(name, args)).unwrap_or_default();
         let command = args.and_then(|args| describe::command(name, args));
-        Self { name: name.to_owned(), title, command, state: CallProgress::Abandoned, args: None }
+        let all_arguments = args.and_then(|args| CallArguments::new(name, args));
+        let (name, state) = (name.to_owned(), CallProgress::Abandoned);
+        Self { name, title, command, all_arguments, state, args: None }
     }
 
     /// Sets the response of a loaded call: its text, and whether it is an error.
@@ -250,6 +259,10 @@ impl Tool {
         // A request of the subagent that it started has its own title.
         if request.agent.is_none() {
             self.set_title(&request.title);
+            // The arguments that the user sees in the request.
+            if let Some(Preview::Mcp { arguments, .. }) = &request.preview {
+                self.all_arguments = CallArguments::new(&self.name, arguments);
+            }
         }
         if let CallProgress::Open(open) = &mut self.state {
             open.stage = Stage::Asked;
@@ -392,7 +405,8 @@ impl Tool {
             return;
         }
         title.clone_into(&mut self.title);
-        // A hook may have changed the command: show what actually runs.
+        // A hook may have changed the call: show what actually runs.
+        self.all_arguments = self.all_arguments.take().filter(|all| all.match_title(title));
         let is_it = |(command, _): &(String, String)| {
             let mut words = title.split_whitespace().filter(|word| *word != "⏎");
             // Long titles are truncated.

@@ -4,6 +4,7 @@ use parallax_protocol::event::ToolStatus;
 use parallax_protocol::tool::{Todo, TodoStatus, ToolKind};
 use parallax_screen::{Attributes, Line, Span, Style, text_width, wrap};
 
+use super::call_arguments::CallArguments;
 use super::describe;
 use super::descriptions::seconds;
 use super::draw::{ItemRenderer, ItemSpacing, truncate_row};
@@ -12,7 +13,7 @@ use super::{ViewOptions, agent_rows, command_rows, progress_row, topic_rows};
 use crate::diff_view::{self, DiffOptions};
 use crate::layout::{count, truncate_text};
 use crate::sanitize;
-use crate::tokens::{ASKS, BLOCKED, CANCELLED, CURRENT, DONE, FAILED, IDLE};
+use crate::tokens::{ASKS, BLOCKED, CANCELLED, CURRENT, DONE, FAILED, IDLE, SEPARATOR};
 
 /// Maximum number of result rows unless expanded.
 const RESULT_ROWS: usize = 15;
@@ -114,6 +115,12 @@ fn head(
         return command_rows::rows(command, strike(theme.text), context, columns, renderer);
     }
     let note = sanitize::one_row(note);
+    if let Some(arguments) = tool.all_arguments.as_ref().filter(|_| renderer.options.expanded) {
+        let server = describe::mcp_title_parts(&tool.title).map_or("", |(_, server, _)| server);
+        let server = sanitize::one_row(server);
+        let styles = (strike(theme.secondary), strike(theme.text));
+        return with_all_arguments(line, &server, arguments, &note, styles, columns);
+    }
     if renderer.options.expanded {
         for (text, style) in [(&*title, strike(theme.secondary)), (&*note, theme.secondary)] {
             if !text.is_empty() {
@@ -140,6 +147,37 @@ fn head(
         }
     }
     vec![truncate_row(&line, columns)]
+}
+
+/// Returns a call with all arguments, which have their own rows unless one row shows everything.
+fn with_all_arguments(
+    head: Line,
+    server: &str,
+    arguments: &CallArguments,
+    note: &str,
+    (secondary, text): (Style, Style),
+    columns: usize,
+) -> Vec<Line> {
+    let part = |text: &str| match text.is_empty() {
+        true => String::new(),
+        false => format!("  {text}"),
+    };
+    if let Some(all) = arguments.one_row() {
+        let separator = if server.is_empty() { "" } else { SEPARATOR };
+        let call = part(&format!("{server}{separator}{}", sanitize::one_row_of_lines(&all)));
+        let row = head.clone().with_span(call, secondary).with_span(part(note), secondary);
+        if row.width() <= columns {
+            return vec![row];
+        }
+    }
+    let hang = [Span::raw("    ")];
+    let mut rows = wrap(&head.with_span(part(server), secondary), columns, &hang);
+    rows.extend(arguments.rows(columns, secondary, text));
+    if !note.is_empty() {
+        let note = Line::from(hang.to_vec()).with_span(note.to_owned(), secondary);
+        rows.extend(wrap(&note, columns, &hang));
+    }
+    rows
 }
 
 fn open_rows(tool: &Tool, open: &ActiveCall, renderer: &ItemRenderer<'_>) -> Vec<Line> {
