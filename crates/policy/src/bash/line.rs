@@ -57,8 +57,11 @@ impl ShellLine {
     }
 }
 
+/// Returns a command in one line. Only the white space of the shell is collapsed: the other
+/// characters, such as carriage returns, stay visible.
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let words = text.split([' ', '\t', '\n']).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// A simple command.
