@@ -146,6 +146,9 @@ impl App {
             DialogPurpose::ProviderModel => {
                 sign_in::open(self, None);
             }
+            DialogPurpose::Auth if self.session.is_keyless() => {
+                self.warn_once("Not signed in. Run /auth to connect to a model.".to_owned());
+            }
             DialogPurpose::AddFolder(folders) => {
                 run_command::handle_folder_trust(self, folders, false)
             }

@@ -29,6 +29,10 @@ pub trait FileSource: Send + Sync {
     /// with a trailing `/`, without ignored files. Stops when `piece` returns `false`. Runs on its
     /// own thread.
     fn list(&self, piece: &mut dyn FnMut(Vec<String>) -> bool);
+    /// Returns the names of files that the model has received already.
+    fn known_names(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// Returns how the files are searched.
     fn search(&self) -> FileSearch {
         FileSearch::default()
@@ -284,8 +288,23 @@ impl<D: Fn(FinderResults)> Worker<D> {
             query.clone_into(before);
             self.fuzzy.best_matches(&self.paths, query, MAX_FOUND, Some(within))
         };
-        numbers.into_iter().filter_map(|number| self.paths.get(number as usize).cloned()).collect()
+        let paths = numbers.into_iter().filter_map(|number| self.paths.get(number as usize));
+        let mut paths: Vec<String> = paths.cloned().collect();
+        put_known_last(&mut paths, query, &self.source.known_names());
+        paths
     }
+}
+
+/// Puts files that the model has received already behind the others whose names begin with the
+/// query.
+fn put_known_last(paths: &mut [String], query: &str, known: &[String]) {
+    let name = |path: &str| path.trim_end_matches('/').rsplit('/').next().map(str::to_lowercase);
+    let query = query.to_lowercase();
+    let begins = |path: &String| name(path).is_some_and(|name| name.starts_with(&query));
+    let count = paths.iter().take_while(|path| begins(path)).count();
+    let is_known = |path: &String| known.iter().any(|it| name(path) == Some(it.to_lowercase()));
+    // A stable sort keeps the order otherwise.
+    paths.get_mut(..count).unwrap_or_default().sort_by_key(is_known);
 }
 
 /// Whether the query is case-sensitive.
@@ -315,6 +334,18 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+
+    #[test]
+    fn known_file_comes_behind_others_whose_names_begin_with_the_query() {
+        let order = |query: &str| {
+            let mut paths = ["GEMINI.md", "src/greet.py", "src/agent.rs"].map(str::to_owned);
+            put_known_last(&mut paths, query, &["GEMINI.md".to_owned()]);
+            paths
+        };
+        assert_eq!(order("g"), ["src/greet.py", "GEMINI.md", "src/agent.rs"]);
+        assert_eq!(order("ge"), ["GEMINI.md", "src/greet.py", "src/agent.rs"]);
+        assert_eq!(order(""), ["src/greet.py", "src/agent.rs", "GEMINI.md"]);
+    }
 
     struct PiecewiseFileSource {
         pieces: Mutex<Vec<Vec<String>>>,

@@ -14,8 +14,8 @@ pub(crate) struct CurrentSession {
     is_ready: bool,
     /// Whether the session being opened is the one that is already shown.
     is_same_session: bool,
-    /// Whether no session can be opened because no API key is configured.
-    is_keyless: bool,
+    /// Why no session can be opened, if no API key is configured.
+    keyless_reason: Option<String>,
     /// The prompt that is sent once a session can be opened. It stays in the composer until then.
     waiting_prompt: Option<String>,
     /// Whether there is a prompt to rewind to.
@@ -111,9 +111,14 @@ impl CurrentSession {
         self.is_same_session
     }
 
-    /// Records whether no session can be opened because no API key is configured.
-    pub(crate) fn set_keyless(&mut self, is_keyless: bool) {
-        self.is_keyless = is_keyless;
+    /// Records why no session can be opened if no API key is configured.
+    pub(crate) fn set_keyless(&mut self, reason: Option<&str>) {
+        self.keyless_reason = reason.map(str::to_owned);
+    }
+
+    /// Returns why no session can be opened if no API key is configured.
+    pub(crate) fn keyless_reason(&self) -> Option<&str> {
+        self.keyless_reason.as_deref()
     }
 
     /// Sets the prompt that is sent once a session can be opened; `None` if none is.
@@ -128,7 +133,7 @@ impl CurrentSession {
 
     /// Whether no session can be opened because no API key is configured.
     pub(crate) fn is_keyless(&self) -> bool {
-        self.is_keyless
+        self.keyless_reason.is_some()
     }
 
     /// Records whether there is a prompt to rewind to.

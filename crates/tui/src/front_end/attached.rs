@@ -57,7 +57,7 @@ impl TerminalFrontEnd {
         self.app.status_data.trusted = view.is_trusted;
         // Without the directory, only the completion of names is missing.
         if let Ok(files) = files {
-            completions::find_files(&mut self.app, files, ResultSender(self.jobs.clone()));
+            completions::find_files(&mut self.app, files, &[], ResultSender(self.jobs.clone()));
         }
         if view.is_truncated {
             self.app.info("The beginning of the running turn is too long to be shown here.");

@@ -289,8 +289,8 @@ impl TerminalFrontEnd {
         if let Some(reason) = missing.as_ref().filter(|_| !is_stored) {
             tracing::warn!("{reason}");
             self.app.launch = Some(prepared);
-            self.app.session.set_keyless(true);
-            return sign_in::open(&mut self.app, Some(short_reason(reason)));
+            self.app.session.set_keyless(Some(short_reason(reason)));
+            return sign_in::open(&mut self.app, None);
         }
         self.app.launch = Some(prepared.clone());
         match prepared.open() {
@@ -298,13 +298,14 @@ impl TerminalFrontEnd {
                 for warning in merge_similar(open.warnings.iter().cloned()) {
                     self.app.warn_once(warning);
                 }
-                self.app.session.set_keyless(false);
+                self.app.session.set_keyless(None);
                 self.app.handle_opened_session(OpenedSession::from(&open));
                 self.follow_servers(&open);
                 extensions::update_automatically(&mut self.app);
                 completions::find_files(
                     &mut self.app,
                     open.expander.clone(),
+                    &open.context_files,
                     crate::app::effect::ResultSender(self.jobs.clone()),
                 );
                 let starts_devtools = open.launch().settings_manager().starts_devtools();
@@ -326,12 +327,12 @@ impl TerminalFrontEnd {
                 editor::offer_connection(&mut self.app);
             }
             Err(failure) if failure.kind == FailureKind::Auth => {
-                self.app.session.set_keyless(true);
                 let reason = match missing.as_ref() == Some(&failure.message) {
                     true => short_reason(&failure.message),
                     false => &failure.message,
                 };
-                sign_in::open(&mut self.app, Some(reason));
+                self.app.session.set_keyless(Some(reason));
+                sign_in::open(&mut self.app, None);
             }
             Err(failure) => self.app.show_error(&failure.message),
         }

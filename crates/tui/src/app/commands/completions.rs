@@ -3,7 +3,7 @@
 pub(crate) mod argument_hints;
 pub(crate) mod names;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parallax_commands::{Expander, FileSearch};
@@ -20,15 +20,22 @@ use crate::completion::{
 const MAX_FOLDERS: usize = 200;
 
 /// The session's files as the source of the finder thread.
-struct SessionFiles(Expander);
+struct SessionFiles {
+    expander: Expander,
+    known_names: Vec<String>,
+}
 
 impl FileSource for SessionFiles {
     fn list(&self, piece: &mut dyn FnMut(Vec<String>) -> bool) {
-        self.0.list_files(piece);
+        self.expander.list_files(piece);
+    }
+
+    fn known_names(&self) -> Vec<String> {
+        self.known_names.clone()
     }
 
     fn search(&self) -> FileSearch {
-        self.0.file_search()
+        self.expander.file_search()
     }
 }
 
@@ -55,14 +62,17 @@ pub(crate) fn key(app: &mut App, key: Key) -> bool {
     }
 }
 
-/// Starts the file search of the session that was opened.
+/// Starts the file search of the session that was opened. The model has received `context_files`.
 pub(crate) fn find_files(
     app: &mut App,
     expander: Expander,
+    context_files: &[PathBuf],
     deliver: crate::app::effect::ResultSender,
 ) {
     let root = expander.root();
-    let source = Arc::new(SessionFiles(expander));
+    let name = |path: &PathBuf| Some(path.file_name()?.to_string_lossy().into_owned());
+    let known_names = context_files.iter().filter_map(name).collect();
+    let source = Arc::new(SessionFiles { expander, known_names });
     let on_results = move |found: FinderResults| {
         let then: JobContinuation = Box::new(move |app| {
             app.completion.receive(found);

@@ -30,8 +30,10 @@ const LIST_LIMIT: Duration = Duration::from_secs(1);
 /// The time limit for a provider that was just selected.
 const CHOSEN_LIMIT: Duration = Duration::from_secs(10);
 
-/// Opens the dialog for connecting to a model. `reason` is why it is shown.
+/// Opens the dialog for connecting to a model. `reason` is why it is shown, if not because no key
+/// is configured.
 pub(crate) fn open(app: &mut App, reason: Option<&str>) {
+    let reason = reason.or_else(|| app.session.keyless_reason());
     let line = |text: &str| parallax_screen::Line::styled(text.to_owned(), app.theme.secondary);
     let hosted = app
         .launch
