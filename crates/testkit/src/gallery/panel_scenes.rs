@@ -102,19 +102,16 @@ fn help() -> Scene {
     scene("help", Vec::new(), steps, texts)
 }
 
-/// A scene for a screen reader, which gets the whole help as text, so it cannot be searched.
 fn help_search() -> Scene {
     let search = vec![
         Step::Press(Key::Char('/')),
         Step::Type("undo"),
         Step::See("Undo the file changes of a turn"),
+        Step::Listening(wait_for_text("/undo [TURN]")),
     ];
-    let steps = [
-        prompts("/help"),
-        wait_for_text("to add a file or directory to the prompt"),
-        vec![Step::WithoutScreenReader(search)],
-    ]
-    .concat();
+    let steps =
+        [prompts("/help"), wait_for_text("to add a file or directory to the prompt"), search]
+            .concat();
     scene("help-search", Vec::new(), steps, &["/undo [TURN] [--force]"])
 }
 

@@ -196,7 +196,8 @@ impl Overlay {
     ) -> DialogView {
         match &self.body {
             OverlayBody::List(list) => list.screen_reader_view(width, theme),
-            OverlayBody::Field(_) | OverlayBody::Panel(_) => self.view(width, height, theme),
+            OverlayBody::Panel(panel) => panel.screen_reader_view(width, theme),
+            OverlayBody::Field(_) => self.view(width, height, theme),
         }
     }
 

@@ -151,6 +151,16 @@ pub(super) fn search_row(
     (row, column + text_width(SEARCH))
 }
 
+/// Returns the row of a search in words, for screen readers, and the column of the cursor.
+pub(super) fn spoken_search_row(search: &Field, width: usize, theme: &Theme) -> (Line, usize) {
+    const WORD: &str = "search: ";
+    let (row, column) = search_row(search, "", width, theme);
+    let text = row.text();
+    let text = text.strip_prefix(SEARCH).unwrap_or(&text);
+    let column = column.saturating_sub(text_width(SEARCH)) + text_width(WORD);
+    (Line::raw(format!("{WORD}{text}")), column)
+}
+
 /// A dialog with a text field: an API key, a tag, feedback for the model.
 #[derive(Debug, Clone)]
 pub(crate) struct FieldDialog {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use parallax_screen::{Key, Line, Span, wrap};
 
-use super::field::{Field, search_row};
+use super::field::{Field, search_row, spoken_search_row};
 use super::{DialogKey, DialogResponse, DialogView, RowLayout, tabs};
 use crate::layout::{hint_row, truncate_with_mark};
 use crate::markdown::{RenderOptions, render};
@@ -143,6 +143,29 @@ impl Panel {
             DialogKey::Last => self.first = last,
         }
         DialogResponse::Stay
+    }
+
+    /// Returns all rows of the open page, or of all pages during a search. The row of the search is
+    /// last.
+    pub(crate) fn screen_reader_view(&self, width: usize, theme: &Theme) -> DialogView {
+        let mut rows = vec![Line::raw(self.title)];
+        let words = self.search_words();
+        match self.pages.get(self.page).filter(|_| words.is_empty()) {
+            Some(page) => {
+                let (number, count) = (self.page + 1, self.pages.len());
+                rows.push(Line::raw(format!("Tab {number} of {count}: {}", page.0)));
+                rows.extend(page_rows(page, width, theme));
+            }
+            None => rows.extend(self.matching_rows(&words, width, theme)),
+        }
+        if !words.is_empty() && rows.len() == 1 {
+            rows.push(Line::raw("no match"));
+        }
+        rows.push(Line::raw(tabs::hint("esc close", self.has_tabs(), !words.is_empty())));
+        let (row, column) = spoken_search_row(&self.search, width, theme);
+        let cursor = Some((column, rows.len()));
+        rows.push(row);
+        DialogView { rows, cursor }
     }
 
     pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {

@@ -153,10 +153,6 @@ pub(crate) fn help(app: &mut App) {
     commands.extend(app.catalog.help(width, theme));
     let keys = app.keymap.help_rows(width, &app.theme);
     let basics = basic_rows(app, width);
-    if app.settings.screen_reader {
-        let parts = [basics, commands, subcommands, keys];
-        return app.show_rows(parts.join(&Line::EMPTY));
-    }
     let pages = [
         ("Basics", basics),
         ("Commands", commands),

@@ -1,13 +1,13 @@
 //! The list in words, for screen readers: all rows, without columns and rules.
 
-use parallax_screen::{Line, text_width, with_visible_characters};
+use parallax_screen::{Line, with_visible_characters};
 
 use super::{IntroText, ListDialog};
 use crate::dialog::DialogView;
-use crate::dialog::field::search_row;
+use crate::dialog::field::spoken_search_row;
 use crate::dialog::tabs::hint;
 use crate::theme::Theme;
-use crate::tokens::{SEARCH, pointer};
+use crate::tokens::pointer;
 
 /// A value that is not set, in lists on the screen.
 const UNSET: &str = "–";
@@ -56,13 +56,9 @@ impl ListDialog {
         rows.push(Line::raw(hint(&self.hint, self.shows_tab(), is_searching)));
         let mut cursor = None;
         if let Some(search) = &self.search {
-            let (row, column) = search_row(search, "", width, theme);
-            let text = row.text();
-            let text = text.strip_prefix(SEARCH).unwrap_or(&text);
-            let word = "search: ";
-            let column = column.saturating_sub(text_width(SEARCH)) + text_width(word);
+            let (row, column) = spoken_search_row(search, width, theme);
             cursor = Some((column, rows.len()));
-            rows.push(Line::raw(format!("{word}{text}")));
+            rows.push(row);
         }
         DialogView { rows: rows.iter().map(with_visible_characters).collect(), cursor }
     }
