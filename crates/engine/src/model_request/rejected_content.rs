@@ -150,8 +150,8 @@ impl RejectedContent {
         // The service may reject what it accepted before, for example after a model change.
         if history.has_calls() {
             failure.message.push_str(
-                "; to continue without the rejected content, run `/rewind` in the terminal, or continue in \
-                 a copy that ends before a prompt: `parallax sessions fork latest --at PROMPT`",
+                "; run `/rewind` to continue without the rejected content, or `parallax sessions \
+                 fork latest --at PROMPT` to continue in a copy",
             );
         }
         failure

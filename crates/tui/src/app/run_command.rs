@@ -35,6 +35,7 @@ use crate::app::commands::settings;
 use crate::app::commands::sign_in;
 use crate::app::commands::skills_and_hooks;
 use crate::app::commands::status_line_items;
+use crate::app::commands::welcome;
 use crate::app::effect::Effect;
 use crate::app::pager;
 use crate::commands::SlashCommand;
@@ -68,6 +69,7 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         SlashCommand::ChatShare => saved_chats::share(app, arguments),
         SlashCommand::Clear => {
             scroll_away(app);
+            welcome::short_header(app);
             app.effect(Effect::Open(SessionChoice::Clear));
         }
         SlashCommand::Commit => app.submit_for_command(COMMIT.to_owned()),

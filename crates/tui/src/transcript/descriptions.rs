@@ -136,10 +136,9 @@ fn to_sentence(text: &str) -> String {
 }
 
 /// Advice for a request that the service rejects.
-const REFUSED: &str = "The same request would fail again. The cause may be the model name \
-                       (/model), a setting in modelConfigs, or the conversation itself: /compress \
-                       summarizes it and /rewind goes back to an earlier prompt. F12 shows the \
-                       requests; parallax --debug writes a log.";
+const REFUSED: &str = "The same request would fail again: choose another model with /model, check \
+                       modelConfigs in the settings, or use /compress or /rewind. F12 shows the \
+                       request.";
 
 /// Returns what the user can do about a failure.
 fn hint(failure: &Failure) -> Option<&'static str> {

@@ -81,7 +81,7 @@ impl ItemRenderer<'_> {
             None => self.theme.user,
         };
         let marker = self.marker(">", "You:");
-        let marker_style = if self.theme.band.is_some() { self.theme.accent } else { style };
+        let marker_style = if self.theme.band.is_some() { style.bold() } else { style };
         let mut rows = self.hanging_rows(marker, marker_style, text.trim_end(), style);
         if self.theme.band.is_some() {
             for row in &mut rows {

@@ -15,6 +15,14 @@ pub(crate) fn header(app: &mut App, launch: &SessionConfig) {
     print_header(app, launch, &model, crate::welcome::tips(launch));
 }
 
+/// Prints the header without tips, for a session that replaces another one.
+pub(crate) fn short_header(app: &mut App) {
+    let Some(launch) = app.launch.clone() else { return };
+    let model = crate::sanitize::one_row(&app.status_data.model).into_owned();
+    let rows = header_rows(app, &launch, &model);
+    app.show_rows(rows);
+}
+
 /// Prints the header of a session that runs in another process.
 pub(crate) fn attached_header(app: &mut App, launch: &SessionConfig, id: &str) {
     let tip = "Ctrl+D or /quit detaches; the session keeps running".to_owned();
@@ -22,26 +30,9 @@ pub(crate) fn attached_header(app: &mut App, launch: &SessionConfig, id: &str) {
 }
 
 fn print_header(app: &mut App, launch: &SessionConfig, session: &str, tips: Vec<String>) {
-    if app.settings.hide_banner || app.settings.screen_reader {
-        return;
-    }
+    let mut rows = header_rows(app, launch, session);
     let theme = &app.theme;
-    let line = |marker: &'static str, text: Line| {
-        let mut row = Line::styled(marker, theme.accent);
-        row.spans.extend(text.spans);
-        row
-    };
-    let version = &launch.options().version;
-    let directory = launch.options().directory.display().to_string();
-    let mut rows = vec![
-        line(
-            "  ▞▚  ",
-            Line::styled("Parallax", theme.text.bold())
-                .with_span(format!(" {version}{SEPARATOR}{session}"), theme.secondary),
-        ),
-        line("  ▚▞  ", Line::styled(directory, theme.secondary)),
-    ];
-    if !app.settings.hide_tips {
+    if !app.settings.hide_tips && !rows.is_empty() {
         rows.push(Line::EMPTY);
         let keys = if app.settings.shortcuts_hint { "? for shortcuts · " } else { "" };
         let help = format!("  /help for commands · {keys}@ adds files · ! runs in your shell");
@@ -54,6 +45,29 @@ fn print_header(app: &mut App, launch: &SessionConfig, session: &str, tips: Vec<
         }
     }
     app.show_rows(rows);
+}
+
+/// Returns the product, its version, and what runs where.
+fn header_rows(app: &App, launch: &SessionConfig, session: &str) -> Vec<Line> {
+    if app.settings.hide_banner || app.settings.screen_reader {
+        return Vec::new();
+    }
+    let theme = &app.theme;
+    let line = |marker: &'static str, text: Line| {
+        let mut row = Line::styled(marker, theme.accent);
+        row.spans.extend(text.spans);
+        row
+    };
+    let version = &launch.options().version;
+    let directory = launch.options().directory.display().to_string();
+    vec![
+        line(
+            "  ▞▚  ",
+            Line::styled("Parallax", theme.text.bold())
+                .with_span(format!(" {version}{SEPARATOR}{session}"), theme.secondary),
+        ),
+        line("  ▚▞  ", Line::styled(directory, theme.secondary)),
+    ]
 }
 
 /// Shows what is new after an update: a title and a few lines.
