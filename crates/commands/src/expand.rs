@@ -166,7 +166,8 @@ impl Expander {
         let mut attachments = resource_parts(resources);
         // Adds nested context files, as a reading tool would.
         let touched: Vec<PathBuf> = read.files.iter().map(|file| file.path.clone()).collect();
-        let context = self.context.as_ref().and_then(|found| found.discover(&touched));
+        let context =
+            self.context.as_ref().and_then(|context| context.send(context.find(&touched)));
         for file in read.files {
             let relative = self.workspace.relative(&file.path);
             attachments.push(Part::text(format!("\nContent from @{}:\n", relative.display())));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use parallax_config::{MemoryFile, collect_upwards};
 use parallax_files::Workspace;
 use parallax_protocol::content::SealedContent;
-use parallax_protocol::context::FolderContext;
+use parallax_protocol::context::{FolderContext, FoundContextFile};
 
 use crate::initial_context::{OutsideFiles, with_options};
 use crate::{ContextSources, WarnFn};
@@ -94,17 +94,33 @@ fn real(path: &Path) -> PathBuf {
 }
 
 impl FolderContext for NestedContext {
-    fn discover(&self, touched: &[PathBuf]) -> Option<String> {
+    fn find(&self, touched: &[PathBuf]) -> Vec<FoundContextFile> {
         if !self.sources.config.trust.trusted {
-            return None;
+            return Vec::new();
         }
+        let mut found: Vec<FoundContextFile> = Vec::new();
+        for path in touched {
+            for MemoryFile { path, text } in self.for_path(path, touched) {
+                if !found.iter().any(|other| other.path == path) {
+                    found.push(FoundContextFile { path, text });
+                }
+            }
+        }
+        found
+    }
+
+    fn send(&self, found: Vec<FoundContextFile>) -> Option<String> {
         let cwd = &self.sources.config.cwd;
         let mut blocks = Vec::new();
-        for path in touched {
-            for file in self.for_path(path, touched) {
-                blocks.extend(file.block(cwd));
-                self.lock_files().push(file);
+        let mut files = self.lock_files();
+        for FoundContextFile { path, text } in found {
+            // A call that was prepared at the same time may have found it, too.
+            if files.iter().any(|known| known.path == path) {
+                continue;
             }
+            let file = MemoryFile { path, text };
+            blocks.extend(file.block(cwd));
+            files.push(file);
         }
         (!blocks.is_empty()).then(|| format!("\n\n{BEGIN}\n{}\n{END}", blocks.join("\n\n")))
     }

@@ -18,10 +18,24 @@ pub struct Source {
     pub in_system: bool,
 }
 
+/// A context file of a directory that a call uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundContextFile {
+    /// The path.
+    pub path: PathBuf,
+    /// The text.
+    pub text: String,
+}
+
 /// Context files of directories, sent to the model when a tool first accesses a file there.
 pub trait FolderContext: Send + Sync {
-    /// Returns the context for the directories of these files that was not sent yet. Blocking.
-    fn discover(&self, touched: &[PathBuf]) -> Option<String>;
+    /// Returns the context files for the directories of these files that were not sent yet.
+    /// Blocking.
+    fn find(&self, touched: &[PathBuf]) -> Vec<FoundContextFile>;
+
+    /// Returns the text of those of the files that were not sent since they were found, and marks
+    /// them as sent.
+    fn send(&self, found: Vec<FoundContextFile>) -> Option<String>;
 
     /// Marks context that is not in `contents`, the new history, as not sent.
     fn retain_sent(&self, contents: &[SealedContent]);

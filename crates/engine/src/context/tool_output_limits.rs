@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use parallax_protocol::context::FoundContextFile;
 use parallax_protocol::event::ContextUsed;
 use parallax_protocol::tool::{Effects, ToolResult};
 
@@ -51,16 +52,35 @@ pub(crate) struct ResultLimits {
 }
 
 impl ContextManager {
-    /// Prepares a result for the model. `name` is the tool's own name.
+    /// Returns a function that finds the context files of the directories that a call with these
+    /// effects uses; `None` if calls of the tool do not use directories. The function is blocking.
+    pub(crate) fn context_search(
+        &self,
+        tool: &str,
+    ) -> Option<impl FnOnce(&Effects) -> Vec<FoundContextFile> + Send + use<>> {
+        let context = self.folder_context.clone().filter(|_| PATH_TOOLS.contains(&tool))?;
+        Some(move |effects: &Effects| {
+            let touched: Vec<_> = effects.reads.iter().chain(&effects.writes).cloned().collect();
+            context.find(&touched)
+        })
+    }
+
+    /// Prepares a result for the model. `name` is the tool's own name, and `found` the context
+    /// files for the call.
     pub(crate) async fn prepare_result(
         &self,
         name: &str,
         limits: ResultLimits,
-        effects: &Effects,
+        found: Vec<FoundContextFile>,
         outcome: &mut ToolResult,
         inbox: &mut Inbox,
     ) {
-        self.add_directory_context(name, effects, outcome, inbox).await;
+        if let Some(context) = &self.folder_context
+            && outcome.error.is_none()
+            && !found.is_empty()
+        {
+            outcome.for_model.output.extend(context.send(found));
+        }
         self.limit_result(name, limits, outcome, inbox).await;
     }
 
@@ -75,25 +95,6 @@ impl ContextManager {
         let ContextUsed { tokens: used, window } = usage(frame, history);
         let free = window.saturating_sub(used).saturating_sub(pending.tokens) / 4 * 3;
         ResultLimits { tokens: free.min(pending.share(self.batch_token_limit(frame))) }
-    }
-
-    async fn add_directory_context(
-        &self,
-        name: &str,
-        effects: &Effects,
-        outcome: &mut ToolResult,
-        inbox: &mut Inbox,
-    ) {
-        let Some(context) = self.folder_context.clone() else { return };
-        if outcome.error.is_some() || !PATH_TOOLS.contains(&name) {
-            return;
-        }
-        let touched: Vec<_> = effects.reads.iter().chain(&effects.writes).cloned().collect();
-        let task = tokio::task::spawn_blocking(move || context.discover(&touched));
-        // A panic there is a bug, but the result can be used without the context.
-        if let Ok(Some(text)) = inbox.while_receiving(task).await {
-            outcome.for_model.output.push_str(&text);
-        }
     }
 
     async fn limit_result(

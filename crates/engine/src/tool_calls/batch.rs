@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parallax_protocol::context::FoundContextFile;
 use parallax_protocol::event::CallDecision;
 use parallax_protocol::ids::ApprovalId;
 use parallax_protocol::image::Image;
@@ -129,6 +130,8 @@ pub(super) struct PreparedCall {
     /// Why there are none, if approval is required.
     pub(super) no_rule_reason: Option<String>,
     pub(super) input: PolicyInput,
+    /// The context files of its directories.
+    pub(super) context_files: Vec<FoundContextFile>,
     /// The responses offered.
     pub(super) outcomes: Vec<ApprovalResponse>,
     /// The user's response.
@@ -147,6 +150,7 @@ pub(super) struct RunningCall {
     pub(super) decision: CallDecision,
     pub(super) cancel: CancellationToken,
     pub(super) effects: Effects,
+    pub(super) context_files: Vec<FoundContextFile>,
     pub(super) arguments: Option<Object>,
     pub(super) permissions: Permissions,
     /// Whether the user changed the arguments.
@@ -517,6 +521,7 @@ mod tests {
                 decision: CallDecision::Accept,
                 cancel: CancellationToken::new(),
                 effects: Effects::default(),
+                context_files: Vec::new(),
                 arguments: None,
                 permissions: Permissions::default(),
                 changed: false,

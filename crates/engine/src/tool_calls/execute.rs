@@ -47,7 +47,15 @@ impl ToolRunner<'_> {
     ) -> CallStage {
         let cancel = cancel.child_token();
         let PreparedCall {
-            tool, invocation, effects, title, policy_decision, rerun, response, ..
+            tool,
+            invocation,
+            effects,
+            title,
+            policy_decision,
+            context_files,
+            rerun,
+            response,
+            ..
         } = prepared;
         let kind = tool.spec().kind;
         let mut permissions = effects.permissions.clone().union(&policy_decision.grants);
@@ -93,6 +101,7 @@ impl ToolRunner<'_> {
             decision,
             cancel,
             effects,
+            context_files,
             arguments: rerun.arguments,
             permissions,
             changed: rerun.changed,
@@ -176,7 +185,7 @@ impl ToolRunner<'_> {
         let frame = self.frame();
         let limits = self.context.result_limits(&frame, self.conversation.history(), pending);
         self.context
-            .prepare_result(&name, limits, &running.effects, &mut outcome, self.inbox)
+            .prepare_result(&name, limits, running.context_files, &mut outcome, self.inbox)
             .await;
         summary.arguments = running.arguments;
         Transition::finish(outcome, summary)

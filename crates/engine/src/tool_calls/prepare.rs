@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use parallax_protocol::agent::COMPLETE_TASK;
+use parallax_protocol::context::FoundContextFile;
 use parallax_protocol::event::CallDecision;
 use parallax_protocol::policy::{Decision, PolicyDecision};
 use parallax_protocol::tool::{
@@ -54,7 +55,7 @@ impl ToolRunner<'_> {
         }
         let note = rerun.hooked.clone();
         let mut prepared = match self.validate(call, &rerun).await {
-            Ok((tool, invocation, input)) => self.evaluate((tool, invocation, input), rerun),
+            Ok(call) => self.evaluate(call, rerun),
             Err((error, kind)) => {
                 let (mut outcome, summary) = match rerun.denial {
                     Some(denial) => (denial.outcome, denial.summary),
@@ -112,21 +113,24 @@ impl ToolRunner<'_> {
         };
         let preparing = {
             let (tool, args) = (Arc::clone(&tool), args.clone());
+            let search = self.context.context_search(&tool.spec().name);
             let checkpoints = self.checkpoints.store().filter(|_| kind == ToolKind::Execute);
             tokio::task::spawn_blocking(move || {
                 let invocation = tool.prepare(args, &scope)?;
                 let created =
                     checkpoints.map(|checkpoints| checkpoints.created_paths()).unwrap_or_default();
-                Ok((invocation, created))
+                let found = search.map(|search| search(invocation.effects())).unwrap_or_default();
+                Ok((invocation, created, found))
             })
         };
-        let (invocation, created_paths) = match self.inbox.while_receiving(preparing).await {
-            Ok(Ok(prepared)) => prepared,
-            Ok(Err(error)) => return Err((error, Some(kind))),
-            Err(panicked) => return Err((crash_error(&call.name, &panicked), Some(kind))),
-        };
+        let (invocation, created_paths, context_files) =
+            match self.inbox.while_receiving(preparing).await {
+                Ok(Ok(prepared)) => prepared,
+                Ok(Err(error)) => return Err((error, Some(kind))),
+                Err(panicked) => return Err((crash_error(&call.name, &panicked), Some(kind))),
+            };
         let input = PolicyInput { args, workspace: (self.environment.workspace)(), created_paths };
-        Ok((tool, invocation, input))
+        Ok(ValidCall { tool, invocation, input, context_files })
     }
 
     /// Returns the tool of a call that may be made now.
@@ -166,11 +170,8 @@ impl ToolRunner<'_> {
     }
 
     /// Gets the policy decision about a valid call.
-    fn evaluate(
-        &mut self,
-        (tool, invocation, input): ValidCall,
-        rerun: RerunContext,
-    ) -> PreparedCall {
+    fn evaluate(&mut self, call: ValidCall, rerun: RerunContext) -> PreparedCall {
+        let ValidCall { tool, invocation, input, context_files } = call;
         let mut effects = invocation.effects().clone();
         effects.permissions = effects.permissions.union(&rerun.permissions);
         let EvaluatedCall { policy_decision, rules, no_rule_reason } =
@@ -185,6 +186,7 @@ impl ToolRunner<'_> {
             rules,
             no_rule_reason,
             input,
+            context_files,
             outcomes: Vec::new(),
             response: None,
             rerun,
@@ -193,7 +195,12 @@ impl ToolRunner<'_> {
 }
 
 /// A call whose tool has accepted its arguments.
-type ValidCall = (Arc<dyn Tool>, Box<dyn parallax_protocol::tool::Invocation>, PolicyInput);
+struct ValidCall {
+    tool: Arc<dyn Tool>,
+    invocation: Box<dyn parallax_protocol::tool::Invocation>,
+    input: PolicyInput,
+    context_files: Vec<FoundContextFile>,
+}
 
 /// Denies a call because of a rule.
 fn deny(mut prepared: PreparedCall) -> Transition {

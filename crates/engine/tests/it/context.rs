@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use parallax_engine::CompactionOptions;
 use parallax_protocol::content::SealedContent;
 use parallax_protocol::context::{
-    BlockKind, ContextBreakdown, EditorContext, FolderContext, ResultLocation, Source,
+    BlockKind, ContextBreakdown, EditorContext, FolderContext, FoundContextFile, ResultLocation,
+    Source,
 };
 use parallax_protocol::event::{CompactionCause, EventBody};
 use parallax_protocol::op::{Op, Rewind};
@@ -96,9 +97,13 @@ const FOUND: &str =
     "\n\n--- Newly Discovered Project Context ---\nmind the dog\n--- End Project Context ---";
 
 impl FolderContext for OneFile {
-    fn discover(&self, _touched: &[PathBuf]) -> Option<String> {
+    fn find(&self, _touched: &[PathBuf]) -> Vec<FoundContextFile> {
+        vec![FoundContextFile { path: PathBuf::new(), text: FOUND.to_owned() }]
+    }
+    fn send(&self, found: Vec<FoundContextFile>) -> Option<String> {
         let mut report = self.has_reported.lock().expect("told");
-        (!std::mem::replace(&mut *report, true)).then(|| FOUND.to_owned())
+        (!std::mem::replace(&mut *report, true))
+            .then(|| found.into_iter().map(|file| file.text).collect())
     }
     fn retain_sent(&self, contents: &[SealedContent]) {
         let is_there = contents.iter().any(|content| content.json().contains("mind the dog"));
