@@ -4,6 +4,7 @@ mod analyze;
 pub mod ansi;
 mod arguments;
 mod builtins;
+mod created_directories;
 mod danger;
 mod expand;
 mod findings;
@@ -21,6 +22,7 @@ mod wrappers;
 mod write_targets;
 
 pub use analyze::{analyze, analyze_expanded};
+pub use created_directories::is_created_by_line;
 pub use danger::{
     Destruction, DestructionKind, assignment_control_reason, checked_out, dangerous, destructive,
     may_destroy,

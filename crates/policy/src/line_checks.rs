@@ -178,10 +178,12 @@ fn destruction(call: &CallQuery<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<App
             WriteTarget::Unknown(_) => false,
         }),
     };
-    for command in &shell.line.commands {
+    for (index, command) in shell.line.commands.iter().enumerate() {
         let found = bash::destructive(command).or_else(|| bash::may_destroy(command));
         let Some(destruction) = found else { continue };
-        if !destruction.operands.is_empty() && destruction.operands.iter().all(own) {
+        let is_own =
+            |word: &bash::Word| own(word) || bash::is_created_by_line(&shell.line, index, word);
+        if !destruction.operands.is_empty() && destruction.operands.iter().all(is_own) {
             continue;
         }
         let source = shorten(&command.source);

@@ -82,6 +82,9 @@ pub struct Command {
     pub position: CommandPosition,
     /// Whether it is started with `&` or as a coprocess.
     pub background: bool,
+    /// For a command that the line itself starts alone: the list of commands joined by `&&` that it
+    /// belongs to. It runs only if all earlier commands of the same list succeeded.
+    pub and_chain: Option<usize>,
     /// The source text, for display.
     pub source: String,
 }

@@ -82,10 +82,25 @@ impl ShellReader<'_, '_> {
     }
 
     fn read_and_or(&mut self) -> Reading<()> {
+        let chain = self.findings.commands.len();
+        let mut in_chain = self.depth == 0 && self.position == CommandPosition::Line;
         loop {
+            let first = self.findings.commands.len();
+            let pipelines = self.findings.pipelines.len();
+            // A negated or compound command may succeed although a command in it failed.
+            let is_simple = self.peek_reserved_word().is_none() && self.peek() != Some('(');
             self.pipeline()?;
+            if in_chain
+                && is_simple
+                && self.findings.pipelines.len() == pipelines
+                && let Some([only]) = self.findings.commands.get_mut(first..)
+            {
+                only.command.and_chain = Some(chain);
+            }
             self.skip_blank();
-            if !(self.consume_if("&&") || self.consume_if("||")) {
+            if self.consume_if("||") {
+                in_chain = false;
+            } else if !self.consume_if("&&") {
                 return Ok(());
             }
             self.skip_lines()?;
