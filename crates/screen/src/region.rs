@@ -21,7 +21,7 @@ use crate::row::Row;
 pub(crate) const ERASE_BELOW: &[u8] = b"\r \x1b[J\r";
 
 /// Only the end of a longer row is rewritten for programs that read the output.
-const ECHO_CAP: usize = 80;
+const ECHO_CAP: usize = 48;
 
 /// The rows to show.
 #[derive(Debug, Clone, Copy, Default)]

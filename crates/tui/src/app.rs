@@ -168,7 +168,6 @@ impl App {
         if self.shell.is_running() {
             self.update_title();
         }
-        self.completion.fill(self.clock.now_ms());
         self.next_server_request();
     }
 
@@ -184,8 +183,7 @@ impl App {
         let pause = self.dialogs.writing_left_ms(self.clock.now_ms());
         let has_draft = !self.composer.is_empty();
         let silence = self.shell.next_silence_change(self.clock.now_ms(), has_draft);
-        let list = self.completion.expands_in_ms(self.clock.now_ms());
-        spinner.into_iter().chain(toast).chain(pause).chain(silence).chain(list).min()
+        spinner.into_iter().chain(toast).chain(pause).chain(silence).min()
     }
 
     /// Handles an input event of the terminal that arrived at `came`.

@@ -26,9 +26,6 @@ use crate::composer::{Composer, InputMode, Position, escape_path};
 use crate::keymap::{KeyCommand, Keymap, KeymapContext};
 use crate::theme::Theme;
 
-/// How long no key must be pressed before the list shows more than names, in milliseconds.
-const REST_MS: u64 = 100;
-
 /// The result of a key in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompletionAction {
@@ -74,8 +71,6 @@ pub struct Completion {
     fuzzy: Fuzzy,
     /// The buffer version that was examined last.
     examined_version: Option<u64>,
-    /// When the list starts to show more than names, in milliseconds of the clock.
-    expands_at: u64,
 }
 
 impl Default for Completion {
@@ -89,29 +84,11 @@ impl Default for Completion {
             list: List::default(),
             fuzzy: Fuzzy::for_words(),
             examined_version: None,
-            expands_at: 0,
         }
     }
 }
 
 impl Completion {
-    /// Records that the text changed: the list shows more than names after a pause.
-    pub fn note_text_change(&mut self, now_ms: u64) {
-        self.expands_at = now_ms + REST_MS;
-    }
-
-    /// Returns the time until the list shows the rest, in milliseconds.
-    pub fn expands_in_ms(&self, now_ms: u64) -> Option<u64> {
-        self.is_holding_back().then(|| self.expands_at.saturating_sub(now_ms).max(1))
-    }
-
-    /// Shows the rest of the list after a pause in typing.
-    pub fn fill(&mut self, now_ms: u64) {
-        if self.expands_at <= now_ms && self.is_holding_back() {
-            self.show_all();
-        }
-    }
-
     /// Sets the slash commands.
     pub fn set_commands(&mut self, commands: Vec<CommandInfo>) {
         self.commands = commands;
@@ -155,16 +132,6 @@ impl Completion {
     /// Returns the candidates in words, for a screen reader; empty if the list is hidden.
     pub fn screen_reader_lines(&self, limit: usize) -> Vec<String> {
         if self.is_open() { self.list.screen_reader_lines(limit) } else { Vec::new() }
-    }
-
-    /// Whether the list will show more after a pause in typing.
-    pub fn is_holding_back(&self) -> bool {
-        self.is_open() && self.list.is_holding_back()
-    }
-
-    /// Shows the whole list.
-    pub fn show_all(&mut self) {
-        self.list.show_all();
     }
 
     /// Updates the completions. Call it whenever the composer's text may have changed.

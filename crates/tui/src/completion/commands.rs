@@ -128,6 +128,10 @@ fn is_optional(input: &str, value: &str) -> bool {
 const USUAL: [&str; 9] =
     ["help", "model", "memory", "mcp", "chat", "clear", "settings", "stats", "resume"];
 
+/// The ranks of commands whose name, or only an alias, contains the typed letters.
+const FUZZY_NAME: u8 = 4;
+const FUZZY_ALIAS: u8 = 5;
+
 /// Ranks matching commands: exact names, exact aliases, name prefixes (usual commands first), alias
 /// prefixes, then by score. Commands that are turned off follow what begins alike.
 fn rank_commands(
@@ -156,11 +160,15 @@ fn rank_commands(
         } else if alias(&|alias| alias.starts_with(input)) {
             Some((3, 0))
         } else {
-            let names = std::iter::once(&command.name).chain(&command.aliases);
-            names
-                .filter_map(|name| fuzzy.score(name, input))
-                .max()
-                .map(|score| (4, u16::MAX - score))
+            let of_name = fuzzy.score(&command.name, input);
+            let of_aliases = command.aliases.iter().filter_map(|name| fuzzy.score(name, input));
+            of_name.max(of_aliases.max()).map(|score| {
+                if of_name.is_none() {
+                    (FUZZY_ALIAS, u16::MAX - score)
+                } else {
+                    (FUZZY_NAME, u16::MAX - score)
+                }
+            })
         };
         let rank = match rank {
             Some((0..=3, _)) if command.disabled && command.name != input => Some((3, u16::MAX)),
@@ -168,15 +176,20 @@ fn rank_commands(
         };
         fitting.extend(rank.map(|(rank, score)| (rank, score, command)));
     }
-    fitting.sort_by_key(|(rank, score, _)| (*rank, *score));
+    fitting.sort_by_key(|(rank, score, _)| ((*rank).min(FUZZY_NAME), *score));
     let prefix = if slash { "/" } else { "" };
     fitting
         .into_iter()
-        .map(|(_, _, command)| Candidate {
+        .map(|(rank, _, command)| Candidate {
             insert: format!("{prefix}{}", command.name),
-            label: match command.aliases.as_slice() {
-                [] => command.name.clone(),
-                aliases => format!("{} ({})", command.name, aliases.join(", ")),
+            // An alias that was typed is part of the name in every row.
+            label: match matches_alias(rank) {
+                true => format!("{} {}", command.name, list_aliases(command)),
+                false => command.name.clone(),
+            },
+            aliases: match matches_alias(rank) {
+                true => String::new(),
+                false => list_aliases(command),
             },
             description: command.description.clone(),
             section: command.section.clone().filter(|_| input.is_empty()),
@@ -186,6 +199,18 @@ fn rank_commands(
             optional: false,
         })
         .collect()
+}
+
+/// Whether a command of this rank matches only by an alias.
+fn matches_alias(rank: u8) -> bool {
+    matches!(rank, 1 | 3 | FUZZY_ALIAS)
+}
+
+fn list_aliases(command: &CommandInfo) -> String {
+    match command.aliases.as_slice() {
+        [] => String::new(),
+        aliases => format!("({})", aliases.join(", ")),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! The completion list as rows. Each key paints little, so that it is cheap on a slow line: a few
-//! names first, and the rest after a pause in typing.
+//! The completion list as rows. The whole list takes few bytes, so that a key that opens or changes
+//! it is cheap on a slow line: a few names, and the description of the selected row. More names
+//! follow when the selection moves, and a short list shows all descriptions.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -13,22 +14,25 @@ use crate::tokens::pointer;
 
 /// Maximum number of rows without headings and marks.
 const VISIBLE: usize = 8;
+/// The number of rows that are shown even if their names are long.
+const ALWAYS_VISIBLE: usize = 3;
 /// Maximum share of a row for names when there are descriptions, in percent.
 const NAME_SHARE: usize = 55;
+/// Maximum width of a name in a list of several.
+const NAME_COLUMNS: usize = 40;
+/// Maximum width of a description.
+const DESCRIPTION_COLUMNS: usize = 40;
 /// Range of the width of the name column; longer names extend beyond it.
 const NAMES: RangeInclusive<usize> = 18..=30;
 
-/// Maximum columns of names painted for one key.
-const NAMES_AT_ONCE: usize = 90;
-
-/// How much of a candidate its row shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-enum CandidateDetail {
-    #[default]
-    Nothing,
-    Name,
-    Full,
-}
+/// The approximate number of bytes for the names and descriptions of a list.
+const BYTES: usize = 100;
+/// The bytes that a step to the next row leaves for more names.
+const STEP_BYTES: usize = 50;
+/// The approximate number of bytes with which a row begins.
+const ROW_START: usize = 6;
+/// The approximate number of bytes around a description or a heading: the move and the styles.
+const STYLED: usize = 12;
 
 /// A completion candidate.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -37,6 +41,8 @@ pub struct Candidate {
     pub insert: String,
     /// The text shown in the list.
     pub label: String,
+    /// Shown behind the label in the selected row; may be empty.
+    pub aliases: String,
     /// The description; may be empty.
     pub description: String,
     /// The heading in the list.
@@ -55,8 +61,6 @@ pub struct Candidate {
 #[derive(Debug, Clone, Default)]
 pub struct List {
     candidates: Vec<Candidate>,
-    /// How much of each candidate is shown.
-    shown_parts: Vec<CandidateDetail>,
     /// Columns of the names. The same for most lists and all scroll positions, so that unchanged
     /// rows need not be repainted.
     names: usize,
@@ -64,6 +68,8 @@ pub struct List {
     top: usize,
     /// Whether the user moved the selection; Enter then accepts it.
     was_moved: bool,
+    /// Whether more rows were added when the selection moved.
+    has_grown: bool,
     /// Whether more candidates are being searched for.
     pub loading: bool,
 }
@@ -75,29 +81,18 @@ impl List {
         let chosen = self.selected().map(|chosen| chosen.insert.clone()).filter(|_| self.was_moved);
         let same_choice = chosen
             .and_then(|chosen| candidates.iter().position(|candidate| candidate.insert == chosen));
-        self.was_moved = same_choice.is_some();
-        let before = std::mem::take(self);
-        self.was_moved = before.was_moved;
-        self.shown_parts = vec![CandidateDetail::Nothing; candidates.len()];
         let widest = candidates.iter().map(|candidate| text_width(&candidate.label)).max();
-        self.names = widest.unwrap_or(0).clamp(*NAMES.start(), *NAMES.end());
-        self.candidates = candidates;
-        self.loading = loading;
-        self.selected = same_choice.unwrap_or(0);
+        let top = self.top;
+        *self = Self {
+            candidates,
+            names: widest.unwrap_or(0).clamp(*NAMES.start(), *NAMES.end()),
+            selected: same_choice.unwrap_or(0),
+            top,
+            was_moved: same_choice.is_some(),
+            has_grown: false,
+            loading,
+        };
         self.scroll();
-        // Unchanged rows need no repainting.
-        if before.names == self.names {
-            let pairs = before.window().zip(self.window());
-            for (old, new) in pairs {
-                if before.candidates.get(old) == self.candidates.get(new)
-                    && let (Some(was), Some(shown)) =
-                        (before.shown_parts.get(old), self.shown_parts.get_mut(new))
-                {
-                    *shown = *was;
-                }
-            }
-        }
-        self.show_selected_name();
     }
 
     /// Clears the list.
@@ -138,61 +133,49 @@ impl List {
         let next = if self.selected().is_none() && down { 0 } else { 1 };
         self.selected = if down { self.selected + next } else { self.selected + count - 1 } % count;
         self.was_moved = true;
-        let before = self.top;
+        // A jump to the other end paints every row.
+        let end = if down { 0 } else { count - 1 };
+        self.has_grown = self.selected != end;
         self.scroll();
-        if self.top.abs_diff(before) > 1 {
-            // Every row changes.
-            self.shown_parts.fill(CandidateDetail::Nothing);
-        }
-        self.show_selected_name();
     }
 
     fn scroll(&mut self) {
-        self.top = self.top.min(self.selected).max((self.selected + 1).saturating_sub(VISIBLE));
+        self.top = self.top_for(VISIBLE);
     }
 
-    /// Returns the range of visible candidates.
-    fn window(&self) -> Range<usize> {
-        self.top..(self.top + VISIBLE).min(self.candidates.len())
+    /// Returns the first visible candidate, so that the selected one is visible.
+    fn top_for(&self, most: usize) -> usize {
+        let top = self.top.min(self.selected);
+        let lowest = (self.selected + 1).saturating_sub(most);
+        let shows = |top: &usize| self.window(*top, most).contains(&self.selected);
+        (top.max(lowest)..self.selected).find(shows).unwrap_or(self.selected)
     }
 
-    /// Shows the name of the selected candidate, and other names up to the limit.
-    fn show_selected_name(&mut self) {
-        let mut remaining = NAMES_AT_ONCE;
-        let others = self.window().filter(|at| *at != self.selected);
-        for index in std::iter::once(self.selected).chain(others) {
-            let (Some(candidate), Some(shown)) =
-                (self.candidates.get(index), self.shown_parts.get_mut(index))
-            else {
-                return;
-            };
-            if *shown > CandidateDetail::Nothing {
-                continue;
-            }
-            let width = text_width(&candidate.label) + 2;
-            if width > remaining && index != self.selected {
-                return;
-            }
-            remaining = remaining.saturating_sub(width);
-            *shown = match candidate.description.is_empty() {
-                true => CandidateDetail::Full,
-                false => CandidateDetail::Name,
-            };
-        }
+    /// Returns the range of visible candidates: at most `most`, and fewer if the names are long.
+    fn window(&self, top: usize, most: usize) -> Range<usize> {
+        let visible = self.candidates.iter().skip(top).take(most).enumerate();
+        let described = visible.clone().any(|(_, candidate)| !candidate.description.is_empty());
+        let mut left = BYTES + if self.has_grown { STEP_BYTES } else { 0 }
+            - if described { STYLED + DESCRIPTION_COLUMNS } else { 0 };
+        let count = visible
+            .take_while(|(number, candidate)| {
+                let bytes = ROW_START + text_width(&candidate.label).min(NAME_COLUMNS);
+                let fits = bytes <= left || *number < ALWAYS_VISIBLE;
+                left = left.saturating_sub(bytes);
+                fits
+            })
+            .count();
+        top..top + count
     }
 
-    /// Whether more is shown after a pause in typing.
-    pub fn is_holding_back(&self) -> bool {
-        let visible = self.shown_parts.get(self.window()).unwrap_or_default();
-        visible.iter().any(|shown| *shown < CandidateDetail::Full)
-    }
-
-    /// Shows all visible candidates in full.
-    pub fn show_all(&mut self) {
-        let window = self.window();
-        if let Some(visible) = self.shown_parts.get_mut(window) {
-            visible.fill(CandidateDetail::Full);
-        }
+    /// Whether the list is so short that it shows every description.
+    fn shows_all_descriptions(&self) -> bool {
+        let bytes = |candidate: &Candidate| {
+            let description = text_width(&candidate.description).min(DESCRIPTION_COLUMNS);
+            ROW_START + text_width(&candidate.label) + description + STYLED
+        };
+        self.candidates.len() <= ALWAYS_VISIBLE
+            && self.candidates.iter().map(bytes).sum::<usize>() <= BYTES
     }
 
     /// Returns the list as at most `limit` rows of at most `columns` columns.
@@ -201,13 +184,18 @@ impl List {
             let text = if self.loading { "  Searching…" } else { "" };
             return vec![Line::styled(truncate_text(text, columns), theme.secondary)];
         }
-        let visible_rows = VISIBLE.min(limit.saturating_sub(1)).max(1);
-        // The window is smaller than the one the list was scrolled for.
-        let top = self.top.max((self.selected + 1).saturating_sub(visible_rows));
-        let visible = self.candidates.iter().enumerate().skip(top).take(visible_rows);
+        // The window may be smaller than the one the list was scrolled for.
+        let most = VISIBLE.min(limit.saturating_sub(1)).max(1);
+        let window = self.window(self.top_for(most), most);
+        let visible = self.candidates.iter().enumerate().take(window.end).skip(window.start);
         let room = columns.saturating_sub(2);
         let described = visible.clone().any(|(_, candidate)| !candidate.description.is_empty());
-        let most_name = if described { room * NAME_SHARE / 100 } else { room };
+        let most_name = match described {
+            true => room * NAME_SHARE / 100,
+            false if self.candidates.len() > 1 => room.min(NAME_COLUMNS),
+            false => room,
+        };
+        let shows_all = self.shows_all_descriptions();
         let mut rows = Vec::new();
         let mut section = None;
         for (number, candidate) in visible {
@@ -216,14 +204,8 @@ impl List {
                 let title = section.as_deref().unwrap_or("");
                 rows.push((number, Line::styled(truncate_start(title, columns), theme.link)));
             }
-            let row = match self.shown_parts.get(number) {
-                Some(CandidateDetail::Nothing) | None => Line::EMPTY,
-                Some(shown) => {
-                    let whole = *shown == CandidateDetail::Full;
-                    self.row(number, candidate, (most_name, room, whole), theme)
-                }
-            };
-            rows.push((number, row));
+            let whole = shows_all || number == self.selected;
+            rows.push((number, self.row(number, candidate, (most_name, room, whole), theme)));
         }
         // Headings must not push the selected row out of view.
         while rows.len() > limit.max(1)
@@ -233,9 +215,9 @@ impl List {
         }
         let over = rows.len().saturating_sub(limit.max(1));
         let mut rows: Vec<Line> = rows.drain(over..).map(|(_, row)| row).collect();
-        if self.candidates.len() > visible_rows && rows.len() < limit {
-            let up = if top > 0 { "▲" } else { " " };
-            let down = if top + visible_rows < self.candidates.len() { "▼" } else { " " };
+        if self.candidates.len() > window.len() && rows.len() < limit {
+            let up = if window.start > 0 { "▲" } else { " " };
+            let down = if window.end < self.candidates.len() { "▼" } else { " " };
             let more = if self.loading { "+" } else { "" };
             let count =
                 format!("{up}{down} ({}/{}{more})", self.selected + 1, self.candidates.len());
@@ -253,6 +235,9 @@ impl List {
                 continue;
             }
             let mut row = sanitize(&candidate.label);
+            if !candidate.aliases.is_empty() {
+                row.push_str(&format!(" {}", sanitize(&candidate.aliases)));
+            }
             if !candidate.description.is_empty() {
                 row.push_str(&format!(": {}", sanitize(&candidate.description)));
             }
@@ -274,18 +259,16 @@ impl List {
         let chosen = number == self.selected && (self.was_moved || !candidate.optional);
         let mark = pointer(chosen);
         let style = if chosen { theme.selected } else { theme.text };
-        // The name of a command is more informative than its aliases.
-        let command = candidate.insert.trim_start_matches('/');
-        let has_aliases = !command.is_empty() && candidate.label.len() > command.len();
         let label = sanitize(&candidate.label);
-        let name = match has_aliases && label.starts_with(command) {
-            true => truncate_text(&label, most_name),
+        let name = match whole && !candidate.aliases.is_empty() {
+            // The name of a command is more informative than its aliases.
+            true => truncate_text(&format!("{label} {}", sanitize(&candidate.aliases)), most_name),
             false => truncate_start(&label, most_name),
         };
         let mut row = Line::styled(mark, theme.accent).with_span(name.clone(), style);
         let description = sanitize(&candidate.description);
         let used = self.names.min(most_name).max(text_width(&name)) + 2;
-        let remaining = room.saturating_sub(used);
+        let remaining = room.saturating_sub(used).min(DESCRIPTION_COLUMNS);
         if whole && !description.is_empty() && remaining > 3 {
             let gap = used - text_width(&name);
             let text = truncate_text(&description, remaining);
@@ -325,7 +308,6 @@ mod tests {
             ..Candidate::default()
         });
         list.set(candidates.collect(), false);
-        list.show_all();
         list
     }
 
@@ -334,18 +316,18 @@ mod tests {
     }
 
     #[test]
-    fn selected_row_is_always_visible() {
+    fn selected_row_is_always_visible_and_described() {
         let mut list = list(24);
-        assert_eq!(render_list(&list, 40, 10)[0], "❯ name0               does 0");
-        assert_eq!(render_list(&list, 40, 10)[8], " ▼ (1/24)");
+        let rows = render_list(&list, 40, 10);
+        assert_eq!(rows[..2], ["❯ name0               does 0", "  name1"]);
+        assert_eq!(rows.last().unwrap(), " ▼ (1/24)");
+        let opened = rows.len();
         for _ in 0..9 {
             list.step(true);
         }
-        assert_eq!(render_list(&list, 40, 10)[7], "❯ name9");
-        list.show_all();
         let rows = render_list(&list, 40, 10);
-        assert_eq!((rows.len(), rows[7].as_str()), (9, "❯ name9               does 9"));
-        assert_eq!(rows[8], "▲▼ (10/24)");
+        assert!(rows.len() > opened, "more rows follow: {rows:?}");
+        assert_eq!(rows[rows.len() - 2..], ["❯ name9               does 9", "▲▼ (10/24)"]);
         assert!(render_list(&list, 40, 3).iter().any(|row| row.starts_with("❯ name9")));
         list.step(false);
         for _ in 0..9 {
@@ -373,15 +355,15 @@ mod tests {
     }
 
     #[test]
-    fn command_name_is_kept_when_aliases_do_not_fit() {
+    fn aliases_follow_the_selected_name_and_are_truncated_first() {
         let mut list = List::default();
         let command = Candidate {
-            insert: "/shells".to_owned(),
-            label: "shells (tasks, bg, background, bashes)".to_owned(),
+            label: "shells".to_owned(),
+            aliases: "(tasks, bg, background, bashes)".to_owned(),
             ..Candidate::default()
         };
-        list.set(vec![command], false);
-        assert_eq!(render_list(&list, 22, 9), ["❯ shells (tasks, bg, …"]);
+        list.set(vec![command; 4], false);
+        assert_eq!(render_list(&list, 22, 9)[..2], ["❯ shells (tasks, bg, …", "  shells"]);
     }
 
     #[test]
@@ -392,7 +374,6 @@ mod tests {
         candidates[1].section = Some("checkpoints".to_owned());
         candidates[2].section = Some("checkpoints".to_owned());
         list.set(candidates, false);
-        list.show_all();
         let rows = render_list(&list, 40, 10);
         assert_eq!(
             rows.iter().map(|row| row.trim()).collect::<Vec<_>>()[..3],
@@ -401,20 +382,11 @@ mod tests {
     }
 
     #[test]
-    fn first_key_shows_names_before_descriptions() {
-        let mut list = list(24);
-        let rows = render_list(&list, 40, 10);
-        // Rows that stay in place keep their descriptions.
-        let mut candidates = list.candidates().to_vec();
-        candidates[1].label = "another".to_owned();
-        list.set(candidates, false);
-        assert!(list.is_holding_back());
-        let after = render_list(&list, 40, 10);
-        assert_eq!((after[0].as_str(), after[1].as_str()), (rows[0].as_str(), "  another"));
-        assert_eq!(after[2], rows[2]);
-        list.show_all();
-        assert!(!list.is_holding_back());
-        assert_eq!(render_list(&list, 40, 10)[1], "  another             does 1");
+    fn short_list_shows_all_descriptions() {
+        let rows = render_list(&list(3), 40, 10);
+        assert!(rows.iter().all(|row| row.contains("does")), "{rows:?}");
+        let rows = render_list(&list(4), 40, 10);
+        assert_eq!(rows.iter().filter(|row| row.contains("does")).count(), 1, "{rows:?}");
     }
 
     #[test]
@@ -425,14 +397,12 @@ mod tests {
             ..Candidate::default()
         };
         list.set((0..24).map(path).collect(), false);
-        let rows = render_list(&list, 80, 10);
-        assert_eq!((rows.len(), rows.iter().filter(|row| !row.is_empty()).count()), (9, 3));
-        list.show_all();
-        assert!(render_list(&list, 80, 10).iter().all(|row| !row.is_empty()));
-        // The next row appears when it is selected.
-        for _ in 0..8 {
+        for steps in 0..24 {
+            let rows = render_list(&list, 80, 10);
+            assert_eq!(rows.len(), ALWAYS_VISIBLE + 1, "{steps}: {rows:?}");
+            let selected = format!("file{steps}.rs");
+            assert!(rows.iter().any(|row| row.starts_with('❯') && row.ends_with(&selected)));
             list.step(true);
         }
-        assert!(render_list(&list, 80, 10).iter().all(|row| !row.is_empty()));
     }
 }

@@ -43,7 +43,6 @@ impl FileSource for SessionFiles {
 pub(crate) fn update(app: &mut App) {
     names::collect(app);
     app.completion.update(&app.composer);
-    app.completion.note_text_change(app.clock.now_ms());
 }
 
 /// Passes a key to the list. Returns whether the list used it.
