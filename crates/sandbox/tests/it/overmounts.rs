@@ -493,3 +493,37 @@ fn secret_created_by_a_command_is_readable_by_it() {
         assert_eq!((code, output.as_str()), (0, "made\n"), "{tier:?}");
     }
 }
+
+/// Returns the broker process of a command.
+fn broker_of(command: &Child) -> Option<u32> {
+    let id = command.id();
+    let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
+    let mut children = children.split(' ').filter_map(|child| child.parse().ok());
+    children.find(|child: &u32| {
+        fs::read_to_string(format!("/proc/{child}/comm"))
+            .is_ok_and(|name| name.trim_end() == parallax_sandbox::KEEPER)
+    })
+}
+
+#[test]
+fn command_ends_when_its_broker_is_killed() {
+    if !has(Tier::Namespaces) || !support().network_broker.is_supported {
+        return;
+    }
+    let project = TestProject::new();
+    let plan = filtered(&project, Tier::Namespaces);
+    // It would wait forever.
+    let mut waiting = WaitingCommand::start(&project, &plan, "cat ~/.later");
+    let broker = broker_of(&waiting.child).expect("a broker");
+    let broker = i32::try_from(broker).ok().and_then(rustix::process::Pid::from_raw).unwrap();
+    rustix::process::kill_process(broker, rustix::process::Signal::KILL).unwrap();
+    for _ in 0..500 {
+        if let Some(status) = waiting.child.try_wait().unwrap() {
+            assert!(!status.success(), "{status}");
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    waiting.child.kill().unwrap();
+    panic!("the command is still running");
+}
