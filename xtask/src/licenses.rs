@@ -1,4 +1,4 @@
-//! The licenses of the libraries in the program, with their texts.
+//! The licenses of the libraries in the program, with their license text.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result};
 
 use crate::dependencies::{Dependencies, Dependency};
 
-/// Returns a text with a table of libraries, and then each license text once with the libraries
-/// that it covers.
+/// Returns text with a table of libraries, and then each license text once with the libraries that
+/// it covers.
 ///
 /// # Errors
 /// Returns an error if the source of a library cannot be read.

@@ -43,8 +43,8 @@ impl Release {
         self.archives.iter().find(|archive| archive.target.triple == triple)
     }
 
-    /// Returns the manifests: file names and texts. A format none of whose targets was packaged is
-    /// left out.
+    /// Returns the manifests: file names and contents. A format none of whose targets was packaged
+    /// is left out.
     ///
     /// # Errors
     /// Returns an error if the time is beyond any calendar.

@@ -49,7 +49,7 @@ pub fn source_date() -> Result<u64> {
         .context("git printed an invalid date. Set SOURCE_DATE_EPOCH.")
 }
 
-/// Returns a time for the texts of packages.
+/// Returns a time for package metadata.
 ///
 /// # Errors
 /// Returns an error if the seconds are beyond any calendar.

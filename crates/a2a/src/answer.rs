@@ -160,7 +160,7 @@ impl RemoteAnswer {
         }
     }
 
-    /// Returns the part of a text that still fits the limit.
+    /// Returns the part of text that still fits the limit.
     fn limit_size(&mut self, mut text: String) -> String {
         let remaining = MAX_TEXT.saturating_sub(self.size);
         if text.len() > remaining {

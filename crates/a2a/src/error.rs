@@ -23,7 +23,7 @@ pub(crate) enum A2aError {
         /// The reason.
         reason: String,
     },
-    /// The agent refuses the credentials.
+    /// The agent rejects the credentials.
     #[error("the agent at {url} rejected the request ({status}){hint}")]
     Refused {
         /// The address.

@@ -170,7 +170,7 @@ async fn read(mut response: Response, url: &Url, limit: usize) -> Result<Vec<u8>
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| connection_error(url, &error))? {
         if bytes.len() + chunk.len() > limit {
-            let reason = format!("the answer is larger than {limit} bytes");
+            let reason = format!("the response is larger than {limit} bytes");
             return Err(A2aError::Protocol { url: url.to_string(), reason });
         }
         bytes.extend_from_slice(&chunk);

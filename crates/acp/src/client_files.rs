@@ -84,7 +84,7 @@ impl ClientFiles {
                 () = self.cancelled.notified() => Err(RpcError::internal("cancelled")),
                 () = tokio::time::sleep(LIMIT) => {
                     let seconds = LIMIT.as_secs();
-                    Err(RpcError::internal(format!("the editor did not answer within {seconds} s")))
+                    Err(RpcError::internal(format!("the editor did not respond within {seconds} s")))
                 }
             }
         };

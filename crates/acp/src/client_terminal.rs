@@ -140,5 +140,5 @@ impl TerminalClient {
 }
 
 fn timeout_message(limit: Duration) -> String {
-    format!("the editor did not answer within {} s", limit.as_secs_f32())
+    format!("the editor did not respond within {} s", limit.as_secs_f32())
 }

@@ -132,7 +132,7 @@ impl SessionClients {
     }
 
     /// Shows a question to the user of each client that offers this kind, like
-    /// [`Self::request`]. A malformed answer counts as an error.
+    /// [`Self::request`]. A malformed response counts as an error.
     ///
     /// # Errors
     /// Returns an error if no client can show the question.
@@ -168,7 +168,7 @@ impl SessionClients {
                 answer = questions.join_next() => match answer {
                     Some(Ok(Ok(answer))) if is_valid(&answer) => return Ok(answer),
                     Some(Ok(Ok(_))) => {
-                        error = Some(RpcError::internal("a client sent a malformed answer"));
+                        error = Some(RpcError::internal("a client sent a malformed response"));
                     }
                     Some(Ok(Err(refused))) if !refused.is_disconnected() => error = Some(refused),
                     Some(_) => {}

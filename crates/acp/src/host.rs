@@ -72,7 +72,8 @@ pub enum CommandReply {
 }
 
 /// A command that changes what sessions use. It blocks. The first parameter asks the user to agree
-/// to a text, and returns whether they do; the second is cancelled when the command has to end.
+/// to the shown text, and returns whether they do; the second is cancelled when the command has to
+/// end.
 pub type ManagementCommand = Box<
     dyn FnOnce(&mut dyn FnMut(&str) -> bool, CancellationToken) -> Result<CommandReply, Failure>
         + Send,
@@ -89,8 +90,8 @@ pub trait Host: Send + Sync + 'static {
     /// Returns an error if settings are invalid.
     fn prepare(&self, request: OpenRequest) -> Result<SessionConfig, Failure>;
 
-    /// Returns a function that converts a text to a prompt: it reads referenced files and expands
-    /// custom commands.
+    /// Returns a function that converts typed text to a prompt: it reads referenced files and
+    /// expands custom commands.
     fn expand(&self, session: &OpenSession) -> ExpandInput;
 
     /// Runs a built-in slash command.

@@ -8,8 +8,8 @@ use parallax_protocol::op::Op;
 use parallax_protocol::session_view::SessionView;
 use serde::{Deserialize, Serialize};
 
-/// The version of these lines. Another one is refused, because operations and events of another
-/// version of the program may mean something else.
+/// The version of these lines. Another version is rejected, because operations and events of
+/// another version of the program may mean something else.
 pub const VIEW_VERSION: u32 = 1;
 
 /// A line from a front end.

@@ -7,7 +7,7 @@ use crate::plan::PlannedTask;
 /// Tolerance for rounding errors in sums of US dollars.
 const ROUNDING: f64 = 1e-9;
 
-/// What is spent and reserved, in US dollars.
+/// The spent and reserved amounts, in US dollars.
 #[derive(Debug)]
 pub(crate) struct BatchBudget {
     limit: Option<f64>,

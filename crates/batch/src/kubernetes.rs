@@ -329,7 +329,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         .await
     }
 
-    /// Applies the objects, then gives all of them to the job, so that they end with it.
+    /// Applies the objects, then makes the job their owner, so that they are deleted with it.
     async fn apply(
         &self,
         job: &SubmittedJob,

@@ -32,7 +32,7 @@ pub struct Plan {
 /// One prompt in one repository.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedTask {
-    /// Its name; the name of its directory of results, too.
+    /// Its name, and the name of its result directory.
     pub id: String,
     /// The repository.
     pub repository: Repository,
@@ -383,7 +383,7 @@ fn read_parts(directory: &Path) -> Result<String, BatchError> {
     Ok(text)
 }
 
-/// Reads a text of the user, up to a limit.
+/// Reads the user's text, up to a limit.
 pub(crate) fn read_text(file: &Path) -> Result<String, BatchError> {
     use std::io::Read as _;
     let failed = |source| BatchError::Read { file: file.to_owned(), source };

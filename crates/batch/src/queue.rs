@@ -96,7 +96,7 @@ pub async fn run_queue(
     let (updates, mut received) = mpsc::channel(UPDATES);
     let mut running: JoinSet<FinishedTask> = JoinSet::new();
     let mut failure = None;
-    // Cancelled by the user's token, or when the budget is spent.
+    // Cancelled by the user's token, or when the budget is exhausted.
     let stop = drain.child_token();
     loop {
         while !stop.is_cancelled()

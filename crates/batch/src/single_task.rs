@@ -71,7 +71,7 @@ impl TaskRunner {
     }
 }
 
-/// Waits until the task may start, or is refused. [`TaskStart::Wait`] means that it was stopped
+/// Waits until the task may start, or is rejected. [`TaskStart::Wait`] means that it was stopped
 /// before.
 async fn wait_for_start(
     budget: &SharedBudgetFile,

@@ -281,7 +281,7 @@ impl CheckpointManager {
     }
 }
 
-/// Returns what identifies a text that is shown once: the names of ignored directories change.
+/// Returns what identifies text that is shown once: the names of ignored directories change.
 fn key_of(text: &str) -> &str {
     if text.starts_with(IGNORED_DIRECTORIES) { IGNORED_DIRECTORIES } else { text }
 }

@@ -28,7 +28,7 @@ pub(crate) fn split_words(text: &str) -> Vec<String> {
     words
 }
 
-/// Fills arguments into a text unchanged.
+/// Fills arguments into text unchanged.
 pub(crate) fn fill(bits: &[TextPart], all: &str, words: &[String]) -> String {
     bits.iter().map(|bit| value(bit, all, words)).collect()
 }

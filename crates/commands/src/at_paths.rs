@@ -23,8 +23,8 @@ pub struct AtToken {
 ///
 /// An `@` starts a reference at the start of the text and after whitespace, a comma, a semicolon,
 /// an opening bracket, a quotation mark, a dash or another mark, or a character of a script without
-/// spaces, so `a@b.org` is not a reference. A quotation mark or `*` in front ends it, too.
-/// `\\@` is a plain at sign. The path is quoted (`@"with spaces"`) or ends at whitespace, at one of
+/// spaces, so `a@b.org` is not a reference. A leading quotation mark or `*` also ends it. `\\@` is
+/// a plain at sign. The path is quoted (`@"with spaces"`) or ends at whitespace, at one of
 /// ``, ; ! ? ( ) [ ] { } < > | " ` `` or their full-width forms, or at dots or a colon that end a
 /// sentence. `glob` has a word with brackets, braces, or a `?` as a whole. A backslash escapes the
 /// next character; `\u{1b}` is the control character with that code.

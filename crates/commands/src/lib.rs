@@ -220,7 +220,7 @@ impl Commands {
     }
 
     /// Prepares a typed line (`/name arguments`) for an approval mode: reads the template, fills in
-    /// the arguments, and has the policy engine decide about its shell commands. Blocking.
+    /// the arguments, and has the policy engine evaluate its shell commands. Blocking.
     ///
     /// # Errors
     /// Returns an error if the command is unknown (with similar names), its template or arguments

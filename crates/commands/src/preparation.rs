@@ -1,5 +1,5 @@
-//! Turns a command's template into steps: fills in arguments, decides about shell commands, and
-//! inserts called commands.
+//! Turns a command's template into steps: fills in arguments, evaluates shell commands, and inserts
+//! called commands.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) struct CommandPreparation<'a> {
 }
 
 impl<'a> CommandPreparation<'a> {
-    /// Decides about shell commands according to the approval mode.
+    /// Evaluates shell commands for the approval mode.
     pub(crate) fn new(
         shared: &'a Arc<ExpansionContext>,
         catalog: &'a Catalog,

@@ -125,7 +125,7 @@ impl PreparedCommand {
         Self::plain(shared, name, steps, String::new(), ApprovalMode::Default)
     }
 
-    /// Creates a command that activates a skill and sends a text.
+    /// Creates a command that activates a skill and sends text.
     pub(crate) fn from_skill(
         shared: Arc<ExpansionContext>,
         name: String,

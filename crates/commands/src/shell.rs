@@ -23,7 +23,7 @@ pub(crate) struct CheckedCommand {
     pub(crate) needs_approval: bool,
 }
 
-/// Has the policy engine decide about a command as a call of `run_shell_command`. Blocking.
+/// Has the policy engine evaluate a command as a call of `run_shell_command`. Blocking.
 ///
 /// # Errors
 /// Returns why the command may not run.

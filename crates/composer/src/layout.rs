@@ -125,7 +125,7 @@ pub fn simple_row_starts(line: &str, columns: usize) -> Vec<usize> {
 }
 
 /// Returns the atoms of a line, left to right. `labels` are the ranges that are one atom, in order;
-/// a text replaces what is shown. `columns` is the width of a row.
+/// a string replaces what is shown. `columns` is the width of a row.
 pub fn atoms<'a>(
     line: &'a str,
     labels: Vec<(Range<usize>, Option<String>)>,

@@ -25,7 +25,7 @@ impl Pastes {
             || text.lines().count() > MAX_LINES
     }
 
-    /// Adds a text and returns its label, which is unique and does not occur in `written`.
+    /// Adds pasted text and returns its label, which is unique and does not occur in `written`.
     pub fn add(&mut self, text: String, written: &str) -> String {
         let lines = text.lines().count();
         let size = if lines > MAX_LINES {

@@ -381,7 +381,7 @@ fn walk(
     };
     for entry in entries.flatten() {
         let path = entry.path();
-        // A link that leads nowhere is a broken command or directory: a weaker one must not run
+        // A link that points nowhere is a broken command or directory: a weaker one must not run
         // instead of it. Emacs marks a file that is being edited with such a link, `.#name`.
         let metadata = std::fs::metadata(&path);
         let is_directory = metadata.as_ref().is_ok_and(|metadata| metadata.is_dir());

@@ -61,7 +61,7 @@ pub fn examine_extensions(launch: &SessionConfig, only: Option<&str>) -> Vec<Ext
         }
         for value in extension.values.iter().filter(|value| value.value.is_none()) {
             problems.push(format!(
-                "its setting \"{}\" has no value: `parallax extensions config {name} {}`",
+                "its setting \"{}\" has no value: run `parallax extensions config {name} {}`",
                 value.setting.name, value.setting.variable
             ));
         }
@@ -118,10 +118,11 @@ fn servers_of(
                 report.push(format!("its MCP server `{name}` does not work: {error}"));
             }
             ProbeState::NeedsSignIn => report.push(format!(
-                "its MCP server `{name}` requires authentication: `parallax mcp auth {name}`"
+                "its MCP server `{name}` requires authentication: run `parallax mcp auth {name}`"
             )),
-            ProbeState::Disabled => report
-                .push(format!("its MCP server `{name}` is disabled: `parallax mcp enable {name}`")),
+            ProbeState::Disabled => report.push(format!(
+                "its MCP server `{name}` is disabled: run `parallax mcp enable {name}`"
+            )),
             ProbeState::Blocked => report.push(format!(
                 "its MCP server `{name}` is blocked by `mcp.allowed` or `mcp.excluded`"
             )),
@@ -179,8 +180,10 @@ fn skills_and_agents(launch: &SessionConfig, extension: &Extension, problems: &m
                 skill.name,
                 other.location()
             )),
-            Some(other) if other.disabled => problems
-                .push(format!("its skill `{}` is disabled: `parallax skills enable`", skill.name)),
+            Some(other) if other.disabled => problems.push(format!(
+                "its skill `{}` is disabled: run `parallax skills enable`",
+                skill.name
+            )),
             _ => {}
         }
     }

@@ -374,17 +374,18 @@ async fn check_key(launch: &SessionConfig) -> DoctorCheck {
         }
         Ok(KeyCheck::Unsupported(status)) => of(
             CheckStatus::Warning,
-            format!("not checked: the gateway answers the request with status {status}"),
+            format!("not checked: the gateway responds with status {status}"),
         )
         .with_fix(
             "If prompts also fail, correct the path of the base URL; `parallax models test` sends \
              a small request.",
         ),
-        Ok(KeyCheck::NotTheService) => {
-            of(CheckStatus::Error, "a web page answered instead of the service".to_owned())
-                .with_fix("Sign in to the network in a browser, or correct the base URL.")
-        }
-        // The service knows the key: another one of the same project would be refused, too.
+        Ok(KeyCheck::NotTheService) => of(
+            CheckStatus::Error,
+            "a web page was returned instead of the service's response".to_owned(),
+        )
+        .with_fix("Sign in to the network in a browser, or correct the base URL."),
+        // The service knows the key: another key of the same project would also be rejected.
         Err(failure) if failure.kind == FailureKind::Auth && failure.status == Some(403) => {
             check("key", CheckStatus::Error, "Key", failure.message).with_fix(
                 "The key is valid but lacks this permission: enable the API for its project, or \

@@ -319,7 +319,7 @@ fn sandbox(launch: &SessionConfig) -> DoctorCheck {
     }
 }
 
-/// The remedy where the kernel or its security module refuses namespaces.
+/// The remedy if the kernel or its security module blocks namespaces.
 const UNPRIVILEGED: &str = "Allow unprivileged user namespaces \
         (`sysctl -w kernel.apparmor_restrict_unprivileged_userns=0` or \
         `kernel.unprivileged_userns_clone=1`), or install bubblewrap.";

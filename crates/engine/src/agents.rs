@@ -1,6 +1,6 @@
 //! Subagents: nested sessions. Each runs the same loop with its own history, tools, and system
-//! prompt. Its approval requests go to the same user, the same policy engine decides about its
-//! calls, and only its result is kept.
+//! prompt. Its approval requests go to the same user, the same policy engine evaluates its calls,
+//! and only its result is kept.
 
 mod deadline;
 mod invoke_tool;

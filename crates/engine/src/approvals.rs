@@ -1,4 +1,5 @@
-//! Decides about calls with the policy engine and what the session has approved, and asks the user.
+//! Decides whether calls may run, based on the policy engine and the session's approvals, and asks
+//! the user.
 
 mod budget_approval;
 mod loop_approval;
@@ -53,7 +54,7 @@ pub(crate) struct ApprovalState {
     is_rerun: bool,
 }
 
-/// What decides about approvals when the session starts.
+/// What determines approvals when the session starts.
 pub(crate) struct ApprovalOptions {
     pub(crate) policy_engine: SharedPolicyEngine,
     pub(crate) limits: ApprovalPersistence,

@@ -49,7 +49,7 @@ pub struct Spending {
 #[derive(Debug, Clone, Default)]
 pub struct Budget {
     ledger: Ledger,
-    /// Whether the user can be asked to raise a spent budget.
+    /// Whether the user can be asked to raise an exhausted budget.
     can_ask_user: bool,
     /// Whether this is the budget of a nested session, whose prompts do not count as prompts.
     inner: bool,
@@ -79,7 +79,8 @@ impl Budget {
         self
     }
 
-    /// Sets whether the user can be asked to raise a spent budget, so that the turn can continue.
+    /// Sets whether the user can be asked to raise an exhausted budget, so that the turn can
+    /// continue.
     #[must_use]
     pub fn with_user_prompts(self, can_ask_user: bool) -> Self {
         Self { can_ask_user, ..self }
@@ -97,7 +98,7 @@ impl Budget {
         Self { inner: true, ..self.clone() }
     }
 
-    /// Whether the user can be asked to raise a spent budget.
+    /// Whether the user can be asked to raise an exhausted budget.
     pub(crate) fn can_ask_user(&self) -> bool {
         self.can_ask_user
     }

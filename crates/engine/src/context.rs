@@ -40,7 +40,7 @@ impl RequestFrame {
     }
 }
 
-/// What a context manager is made from.
+/// The inputs of a context manager.
 pub(crate) struct ContextOptions {
     pub(crate) compaction: CompactionOptions,
     pub(crate) sources: Vec<Source>,

@@ -32,7 +32,7 @@ use crate::user_commands::{CommandReport, UserCommands};
 pub(crate) use self::input_queue::{QueuedInput, TurnInput};
 pub(crate) use self::op_queue::{ContextEdit, ContextOp, QueuedOp};
 
-/// What an inbox is made from.
+/// The inputs of an inbox.
 pub(crate) struct InboxOptions {
     pub(crate) ops: Receiver<Op>,
     pub(crate) mode: ApprovalMode,

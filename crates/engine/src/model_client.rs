@@ -15,7 +15,7 @@ use crate::conversation::Conversation;
 use crate::event_bus::EventBus;
 use crate::inbox::Inbox;
 
-/// What a model client is made from.
+/// The inputs of a model client.
 pub(crate) struct ModelClientOptions {
     pub(crate) model: Arc<dyn Model>,
     /// Generation settings from the user, with wire names.

@@ -1,4 +1,5 @@
-//! The parts of a model request: build it, stream it, commit the response, and decide about retries.
+//! The parts of a model request: build it, stream it, commit the response, and decide whether to
+//! retry.
 
 mod attempt;
 mod commit_response;

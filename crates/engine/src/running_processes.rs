@@ -64,7 +64,7 @@ impl RunningProcesses {
             (ToolInput::Bytes(bytes), Some(control)) => control.input(bytes),
             (ToolInput::Resize(size), Some(control)) => control.resize(size),
             (ToolInput::ToBackground, Some(control)) => control.to_background(),
-            (_, None) => tracing::debug!(%item, "input for a call without a process"),
+            (_, None) => tracing::debug!(%item, "dropped input for a call without a process"),
         }
     }
 }

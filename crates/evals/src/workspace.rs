@@ -14,7 +14,7 @@ use crate::error::EvalError;
 
 /// Maximum number of files and directories of a project.
 const MAX_ENTRIES: usize = 100_000;
-/// Maximum number of output bytes of a command that are kept.
+/// Maximum number of output bytes kept per command.
 const MAX_OUTPUT: usize = 64 << 10;
 /// Time limit of a setup command.
 const SETUP_LIMIT: Duration = Duration::from_secs(600);

@@ -63,7 +63,7 @@ fn responsible_call(run: &AgentRun, check: &Check) -> Option<usize> {
         calls.map(|(index, _)| index).nth(n)
     };
     match check {
-        // The last change decides about the content.
+        // The last change determines the content.
         Check::FileEquals { path, .. } | Check::FileMatches { path, .. } => run
             .calls
             .iter()

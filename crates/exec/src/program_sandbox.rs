@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// The requested sandbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ProgramSandbox {
-    /// Not specified: settings decide about the sandbox of each command.
+    /// Not specified: settings determine the sandbox of each command.
     #[default]
     Unspecified,
     /// No sandbox at all.

@@ -32,7 +32,7 @@ impl SharedNamespaces {
         }
         let started = session_namespaces.get_or_insert_with(|| {
             SessionNamespaces::start().map(Arc::new).map_err(|error| {
-                tracing::info!(%error, "no session namespaces for commands");
+                tracing::info!(%error, "failed to create session namespaces for commands");
                 error.to_string()
             })
         });

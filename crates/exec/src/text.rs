@@ -6,7 +6,7 @@
 
 use parallax_protocol::control_sequences::SequenceStripper;
 
-/// All three stages.
+/// Converts output bytes to text with all three stages.
 #[derive(Debug, Default)]
 pub struct TextFilter {
     decoder: Utf8Decoder,

@@ -380,7 +380,7 @@ pub(crate) fn config_failure(error: parallax_config::ConfigError) -> Failure {
     Failure::new(FailureKind::Config, error.to_string())
 }
 
-/// Copies a reviewed directory. Rejects links that lead out of it, as the review does.
+/// Copies a reviewed directory. Rejects links that point out of it, as the review does.
 fn copy(root: &Path, below: &Path, to: &Path, depth: usize) -> std::io::Result<()> {
     if depth > DEPTH {
         return Err(std::io::Error::other("its directories are nested too deeply"));

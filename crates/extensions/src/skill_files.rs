@@ -297,7 +297,7 @@ fn copy_directory(
             copy_directory(&shown, &to.join(name), budget, depth + 1)?;
             continue;
         }
-        // A link could lead anywhere, now or later.
+        // A link could point anywhere, now or later.
         if !kind.is_file() {
             let reason = format!("`{}` is a link or not a regular file", shown.display());
             return Err(io::Error::other(reason));

@@ -32,7 +32,7 @@ const HOOKS: TemplateFiles = &[
     ("hooks/hooks.json", include_str!("templates/hooks.json")),
     (
         "hooks/on-start.sh",
-        "#!/bin/sh\n# Reads the event as JSON from stdin and prints its answer as JSON.\n\
+        "#!/bin/sh\n# Reads the event as JSON from stdin and prints its output as JSON.\n\
       cat > /dev/null\necho '{\"systemMessage\": \"The session begins\"}'\n",
     ),
 ];

@@ -30,7 +30,7 @@ pub enum ArchiveError {
     /// A name that is outside the directory.
     #[error("archive rejected: entry `{0}` is outside the directory")]
     Escape(String),
-    /// A link, which could lead anywhere.
+    /// A link, which could point anywhere.
     #[error("archive rejected: entry `{0}` is a link")]
     Link(String),
     /// A special file (such as a device or a named pipe) or a duplicate entry.

@@ -177,8 +177,8 @@ impl HiddenFileTracker {
         self.save(&before, known, &mut memory);
     }
 
-    /// Records where hidden links lead, and returns where else hidden links led earlier in this
-    /// session: a command may have removed or replaced such a link to read its target.
+    /// Records where hidden links point, and returns where else hidden links pointed earlier in
+    /// this session: a command may have removed or replaced such a link to read its target.
     pub fn previous_targets(&self, targets: &[PathBuf]) -> Vec<PathBuf> {
         let mut known = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
         let earlier = known.iter().filter(|path| !targets.contains(path)).cloned().collect();

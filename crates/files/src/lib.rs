@@ -1,8 +1,8 @@
 //! Safe disk access: confined paths, ignore rules, bounded reads, encodings, and atomic replacement
 //! of files. Every error contains its path.
 //!
-//! Not included: interpreting text (the tools), deciding about tool calls (the policy), and
-//! watching files.
+//! Not included: interpreting text (the tools), policy decisions about tool calls, and watching
+//! files.
 
 pub mod archive;
 mod confined;

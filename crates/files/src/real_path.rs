@@ -13,9 +13,9 @@ pub fn real_path(path: &Path) -> Option<PathBuf> {
     resolve(path, |_| {})
 }
 
-/// Returns where the symbolic links in an absolute path lead: each further link on the way, and the
-/// resolved path, even if it does not exist. Empty without links; without the resolved path if the
-/// links form a cycle.
+/// Returns where the symbolic links in an absolute path point: each further link on the way, and
+/// the resolved path, even if it does not exist. Empty without links; without the resolved path if
+/// the links form a cycle.
 pub fn link_targets(path: &Path) -> Vec<PathBuf> {
     let mut links = Vec::new();
     let real = resolve(path, |link| links.push(link.to_owned()));

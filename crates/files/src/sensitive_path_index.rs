@@ -1,5 +1,5 @@
 //! Searches a workspace for files that commands cannot see or cannot change, and for what protected
-//! links lead to. Directory contents are cached until the directory changes.
+//! links point to. Directory contents are cached until the directory changes.
 
 mod link_search;
 

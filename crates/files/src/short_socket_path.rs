@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Number of bytes that fit into the address of a socket on every system, including the NUL.
 const MAX_ADDRESS: usize = 104;
 
-/// A short path that leads to a socket, to bind or to connect to it. Addresses of sockets are
+/// A short path that points to a socket, to bind or to connect to it. Addresses of sockets are
 /// limited to about 100 bytes, but paths below the home directory can be longer.
 ///
 /// It is valid until it is dropped; connections and listeners outlive it.
@@ -20,7 +20,7 @@ pub struct ShortSocketPath {
 }
 
 impl ShortSocketPath {
-    /// Returns a path that leads to `socket`, whose directory must exist.
+    /// Returns a path that points to `socket`, whose directory must exist.
     ///
     /// # Errors
     /// Returns an error if the path has no name, or a long one has no directory that can be opened.

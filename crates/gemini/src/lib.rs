@@ -2,7 +2,7 @@
 //! [`parallax_protocol::model::Model`].
 //!
 //! This crate handles URLs, headers, JSON, and errors; [`parallax_model_http`] sends the requests.
-//! The engine decides about the conversation, retries of streams that break later, and
+//! The engine is responsible for the conversation, retries of streams that break later, and
 //! fallback models.
 
 mod auth;

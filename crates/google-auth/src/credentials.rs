@@ -330,7 +330,9 @@ async fn subject_token(client: &Client, file: &Value) -> Result<String, String> 
         tokio::task::spawn_blocking(move || read_limited(&path))
             .await
             .map_err(|error| error.to_string())?
-            .map_err(|error| format!("the file `{display_path}` of `credential_source`: {error}"))?
+            .map_err(|error| {
+                format!("failed to read the file `{display_path}` of `credential_source`: {error}")
+            })?
     } else if let Ok(url) = text(source, "url") {
         let mut request = client.get(safe(&url)?);
         let headers = source.get("headers").and_then(Value::as_object);

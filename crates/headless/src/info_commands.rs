@@ -40,7 +40,7 @@ fn without_terminal() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|command| command.headless).filter(|usage| !usage.is_empty())
 }
 
-/// Returns whether the argument of `/plan` is a text to plan rather than a subcommand.
+/// Returns whether the argument of `/plan` is text to plan rather than a subcommand.
 pub fn plans(arguments: &str) -> bool {
     !matches!(arguments.trim(), "" | "copy")
 }

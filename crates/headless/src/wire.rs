@@ -48,8 +48,8 @@ pub(crate) fn push_string_body(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Escapes DEL, C1 controls, and characters that are invisible or change the text direction as
-/// `\uxxxx`, from `start` on. JSON allows them unescaped, but a terminal would obey or hide them.
-/// They occur only in strings.
+/// `\uxxxx`, starting at `start`. JSON allows them unescaped, but a terminal would obey or hide
+/// them. They occur only in strings.
 fn escape_controls(out: &mut Vec<u8>, start: usize) {
     let Some(json) = out.get(start..) else { return };
     let is_plain = |byte: &u8| byte.is_ascii() && *byte != 0x7f;

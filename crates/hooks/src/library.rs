@@ -46,7 +46,7 @@ impl HookInfo {
     /// Describes whether the hook is active, and what is missing if not.
     pub fn state(&self) -> &'static str {
         if self.is_removed {
-            return "removed; this session still runs it; run `/hooks accept` to end it";
+            return "removed; this session still runs it; run `/hooks accept` to stop it";
         }
         match (self.enabled, self.accepted, self.running) {
             (true, false, _) => "not accepted; run `/hooks accept` to accept it",

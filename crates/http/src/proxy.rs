@@ -91,7 +91,7 @@ fn system_proxy(scheme: &str) -> Option<Url> {
     parse_address(&names.iter().find_map(value)?)
 }
 
-/// Parses the address of a proxy: `proxy.example:3128` is one, too.
+/// Parses the address of a proxy, with or without a scheme: `proxy.example:3128`.
 pub(crate) fn parse_address(address: &str) -> Option<Url> {
     let address = address.trim();
     match address.contains("://") {

@@ -244,7 +244,7 @@ impl CompanionClient {
                 "error": {"code": -32601, "message": "Method not found"}}),
         };
         if let Err(error) = self.send(&response, CONNECT_TIME).await {
-            tracing::debug!(%error, "cannot answer a request of the companion");
+            tracing::debug!(%error, "cannot respond to a request of the companion");
         }
     }
 

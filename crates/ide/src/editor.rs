@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// An editor.
+/// The editor whose integrated terminal this is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostEditor {
     /// The identifier in the companion protocol.

@@ -59,7 +59,7 @@ pub(crate) enum RequestError {
     TimedOut { seconds: u64 },
     #[error("the server rejected the token (HTTP 401)")]
     Unauthorized,
-    #[error("the server answered with HTTP {status}")]
+    #[error("the server responded with HTTP {status}")]
     Status { status: u16 },
     #[error("{reason}")]
     Connection { reason: String },

@@ -58,7 +58,7 @@ pub fn is_line_break(html: &str) -> bool {
 }
 
 /// Returns whether a range only looks like a link: the end of an expression, as in
-/// `handlers[0](event)`, unless it leads to an address with a scheme, or a link without a text.
+/// `handlers[0](event)`, unless it leads to an address with a scheme, or a link without text.
 fn is_call(source: &str, range: &Range<usize>) -> bool {
     let Some(text) = source.get(range.clone()).filter(|text| text.ends_with(')')) else {
         return false;
@@ -137,7 +137,7 @@ struct OpenDelimiters {
 }
 
 impl OpenDelimiters {
-    /// Reads a text that follows a character.
+    /// Reads text that follows a character.
     fn read(&mut self, text: &str, mut previous: Option<char>) {
         let mut chars = text.chars().peekable();
         while let Some(char) = chars.next() {

@@ -10,7 +10,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Tag};
 use super::block::parser;
 use super::numbers::Numbers;
 
-/// The last block of a text of complete lines.
+/// The last block of text that consists of complete lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenBlock {
     /// The start of its first line.
@@ -141,8 +141,8 @@ pub(super) enum Leaf {
     Other,
 }
 
-/// Returns the last block of a text that ends with an empty line or inside a paragraph, if later
-/// text cannot change it: the block contains no nested blocks, and no markup in it is open.
+/// Returns the last block of text that ends with an empty line or inside a paragraph, if later text
+/// cannot change it: the block contains no nested blocks, and no markup in it is open.
 pub(super) fn complete_leaf(source: &str) -> Option<Leaf> {
     let mut leaf = None;
     let mut depth = 0usize;

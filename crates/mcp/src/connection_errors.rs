@@ -34,13 +34,16 @@ pub(crate) fn initialization_error(error: &ClientInitializeError) -> McpError {
             McpError::Protocol { message: error.message.to_string() }
         }
         ClientInitializeError::ExpectedInitResult(result) => McpError::Protocol {
-            message: format!("the response to `initialize`: {}", wrong_result(result.as_ref())),
+            message: format!(
+                "its response to `initialize` is invalid: {}",
+                wrong_result(result.as_ref())
+            ),
         },
         ClientInitializeError::ExpectedInitResponse(_) => McpError::Protocol {
             message: "it sent another message instead of the `initialize` response".to_owned(),
         },
         ClientInitializeError::ConflictInitResponseId(..) => McpError::Protocol {
-            message: "the response to `initialize` has a different id".to_owned(),
+            message: "its response to `initialize` has a different id".to_owned(),
         },
         _ if reason.contains("401") => McpError::SignIn { is_renewal: false },
         _ => McpError::Start { reason: plain(&cause(error)) },

@@ -1,4 +1,4 @@
-//! What the requests and notifications of one server need.
+//! Handling requests and notifications of one server.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::sampling::{Sampling, SamplingBudget};
 use crate::stderr_tail::StderrTail;
 use crate::user_requests::UserRequestHandler;
 
-/// What the requests and notifications of one server need.
+/// The context for handling requests and notifications of one server.
 pub(crate) struct Inbound {
     /// The name of the server.
     pub(crate) name: String,

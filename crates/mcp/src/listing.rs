@@ -172,7 +172,9 @@ impl Server {
                         return;
                     }
                 }
-                Err(error) => tracing::debug!(%error, "the lists of an MCP server"),
+                Err(error) => {
+                    tracing::debug!(%error, "failed to refresh the tools, prompts, and resources of an MCP server")
+                }
             }
             match wait {
                 Some(wait) => tokio::time::sleep(wait).await,

@@ -49,7 +49,7 @@ pub struct Sampling {
     pub tokens: u64,
 }
 
-/// The tokens that one server has used, and the session_response response from the user.
+/// The tokens that one server has used, and the user's response for the rest of the session.
 pub(crate) struct SamplingBudget {
     used_tokens: AtomicU64,
     /// The user's response for the rest of the session, once given. Locked while a request is
@@ -90,7 +90,7 @@ impl SamplingBudget {
     ) -> Result<CreateMessageResult, ErrorData> {
         let Some((asker, sampling)) = asker.zip(sampling) else {
             return Err(invalid_request(
-                "sampling was refused: it requires approval, and no user is present",
+                "sampling was denied: it requires approval, and no user is present",
             ));
         };
         if sampling.tokens == 0 {

@@ -143,7 +143,7 @@ fn rename(properties: &[&Map<String, Value>], fields: &mut Map<String, Value>) {
     }
 }
 
-/// Replaces a text with the original of the value that was declared as this text.
+/// Replaces a string with the original of the value that was declared as this string.
 fn restore_text(schemas: &[&Map<String, Value>], text: &mut String) {
     let listed = || {
         let enums = schemas.iter().filter_map(|it| it.get("enum")?.as_array()).flatten();

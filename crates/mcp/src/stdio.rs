@@ -29,10 +29,10 @@ const MAX_UNREAD: usize = 1_000;
 /// How long a message that is being written may delay closing.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// How long the answer to `initialize` is waited for after one that cannot be it.
+/// How long to wait for the response to `initialize` after a response that cannot be it.
 const STRAY_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long the exit code and the last output of a server that closed its output are waited for.
+/// How long to wait for the exit code and the last output of a server that closed its output.
 const EARLY_END: Duration = Duration::from_secs(1);
 
 /// The streams of a server. Closing or dropping this terminates the server and all processes that

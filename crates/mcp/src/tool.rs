@@ -214,8 +214,8 @@ impl ToolShared {
                 return self.result_source().error(&format!("{message} (error {code})"));
             }
             McpError::SignIn { is_renewal } => format!(
-                "The MCP server `{name}` requires authentication{} by the user: `/mcp auth {name}` \
-                 in the terminal, or `parallax mcp auth {name}`",
+                "The MCP server `{name}` requires authentication{}: ask the user to run \
+                 `/mcp auth {name}` in the terminal, or `parallax mcp auth {name}`",
                 if *is_renewal { " again (the last sign-in is no longer valid)" } else { "" }
             ),
             McpError::Cancelled => "The call was cancelled by the user".to_owned(),

@@ -112,7 +112,7 @@ impl ToolSource for Servers {
         Box::pin(async move {
             if !limit.is_zero() {
                 drop(tokio::time::timeout(limit, servers.all_known()).await);
-                // These servers are not waited for again, not even in later sessions.
+                // Calls do not wait for these servers again, not even in later sessions.
                 servers.open().for_each(|server| server.stop_waiting());
             }
         })

@@ -213,7 +213,7 @@ impl Dialogue {
         conversation
     }
 
-    /// Replaces media that the model cannot read with a text that says so.
+    /// Replaces media that the model cannot read with text that says so.
     #[must_use]
     pub fn reading(mut self, can_read: impl Fn(&str) -> bool) -> Self {
         for turn in &mut self.turns {
@@ -259,7 +259,7 @@ impl Dialogue {
             match part.view() {
                 PartView::Call(call) => {
                     let wire_id = call.id.map(str::to_owned);
-                    // Some servers begin again with every response, and services refuse ids that
+                    // Some servers begin again with every response, and services reject ids that
                     // differ from their own.
                     let id = wire_id.clone().filter(|id| {
                         self.id_format.is_valid(id) && !self.id_format.is_generated(id)

@@ -209,8 +209,8 @@ impl FailureClassifier<'_> {
             ReadFailure::Unfinished => "the response ended without a finish reason".to_owned(),
             ReadFailure::NotJson => NOT_JSON.to_owned(),
             ReadFailure::Document(kind) => format!(
-                "it returned a document (`{}`) instead of a stream; check the base URL `{}`, \
-                 and whether a proxy or a sign-in page answers instead",
+                "it returned a document (`{}`) instead of a stream; check the base URL `{}`, and \
+                 whether a proxy or a sign-in page responds instead",
                 one_line(kind),
                 self.wire.base()
             ),

@@ -95,7 +95,8 @@ impl HttpModel {
             let class = self.wire().classify(&response);
             return Err(response.into_error(model, class, &self.wire().credentials_hint()));
         }
-        serde_json::from_slice(&body).map_err(|_| unavailable("the answer is not JSON".to_owned()))
+        serde_json::from_slice(&body)
+            .map_err(|_| unavailable("the response is not JSON".to_owned()))
     }
 }
 

@@ -43,7 +43,7 @@ impl OpaqueFormat {
         }
     }
 
-    /// Whether it has data like this, which belongs to a text or a call.
+    /// Whether it has data like this, which belongs to text or a call.
     fn accepts_fields(self, data: &RawValue) -> bool {
         let Some(fields) = fields(data) else { return false };
         let is_responses = fields.keys().all(|key| matches!(key.as_str(), "id" | "phase"));

@@ -38,7 +38,7 @@ impl ModelCatalog for ModelTable {
         {
             model.drop_unlisted_level(&mut settings);
         }
-        // The settings may fit another model, and services refuse a larger number.
+        // The settings may fit another model, and services reject a larger number.
         let set = settings.get("maxOutputTokens").and_then(Value::as_u64);
         if let (Some(set), Some(limit)) = (set, self.known_output(&request.model))
             && set > limit

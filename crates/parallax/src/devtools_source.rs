@@ -144,7 +144,7 @@ impl LiveMessages {
         self.changed.send_modify(|_| {});
     }
 
-    /// Returns the messages from a number on, as many as fit into one batch.
+    /// Returns the messages starting with a number, as many as fit into one batch.
     fn next_batch(&self, next: &mut u64) -> (String, bool) {
         let messages = self.lock();
         let mut text = String::new();

@@ -39,7 +39,7 @@ pub(crate) fn consent_text(
     }
     text.push_str(
         "Extensions are third-party code that has not been reviewed: their programs run with your \
-         permissions, and their texts instruct the agent. Install only extensions that you trust.\n",
+         permissions, and their text instructs the agent. Install only extensions that you trust.\n",
     );
     text
 }

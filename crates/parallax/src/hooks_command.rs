@@ -262,7 +262,7 @@ fn migrate(
         None => text.push_str("No hooks to copy.\n"),
     }
     if done.file.is_some() && matches!(scope, Scope::Workspace) {
-        text.push_str("Run `parallax hooks accept` to accept them; they do not run before.\n");
+        text.push_str("Run `parallax hooks accept` to accept them; they do not run until then.\n");
     }
     for reason in &done.skipped {
         let _ = writeln!(text, "skipped: {}", one_line(reason));

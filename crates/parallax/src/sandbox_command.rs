@@ -15,7 +15,7 @@ use crate::extension_commands::warn;
 use crate::session_flags::SessionFlags;
 use crate::start;
 
-/// The result: a text to print, or a command that ran.
+/// The result: text to print, or a command that ran.
 pub(crate) enum SandboxResult {
     /// A text.
     Text(String),

@@ -36,7 +36,7 @@ pub struct PolicySources {
     pub allowed_tools: Vec<String>,
     /// Tools that a flag excludes.
     pub exclude_tools: Vec<String>,
-    /// Finds what protected links lead to.
+    /// Finds what protected links point to.
     pub links: Arc<dyn FindLinkTargets>,
 }
 

@@ -1,4 +1,4 @@
-//! Shell line analysis: what `bash -c` would do with a text, following the grammar of bash.
+//! Shell line analysis: what `bash -c` would do with a string, following the grammar of bash.
 
 mod analyze;
 pub mod ansi;

@@ -27,8 +27,8 @@ fn root_containing<'a>(path: &Path, roots: &'a [PathBuf]) -> Option<&'a PathBuf>
     roots.iter().filter(|root| path.starts_with(root)).max_by_key(|root| root.components().count())
 }
 
-/// The protected files of a workspace: by name, and because protected links lead to them, which is
-/// looked up at most once and only if a name does not decide.
+/// The protected files of a workspace: those with protected names, and the targets of protected
+/// links, which are determined at most once and only if the name is not sufficient.
 #[derive(Debug)]
 pub(crate) struct ProtectedPaths<'a> {
     roots: &'a [PathBuf],
@@ -60,7 +60,7 @@ impl<'a> ProtectedPaths<'a> {
         }) || self.contains(path)
     }
 
-    /// Whether a protected link leads to the path or to a directory above it, or the path is in a
+    /// Whether a protected link points to the path or to a directory above it, or the path is in a
     /// git directory.
     fn is_linked(&self, path: &Path) -> bool {
         let Some(finder) = self.finder.filter(|_| inside(path, self.roots)) else { return false };

@@ -68,7 +68,7 @@ pub struct PolicyOptions {
     pub free_substitutions: bool,
     /// What commands may do beyond the sandbox, by mode and by program.
     pub sandbox: SandboxTable,
-    /// Finds what protected links lead to, which is as protected as they are.
+    /// Finds what protected links point to, which is as protected as they are.
     pub links: Option<Arc<dyn FindLinkTargets>>,
 }
 

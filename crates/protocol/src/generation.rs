@@ -1,7 +1,7 @@
 //! How the generation settings of a request describe thinking.
 //!
-//! Like contents, these settings have the form of the Gemini API, which the user's settings have,
-//! too. Providers with another form read them through this module.
+//! Like contents, these settings have the form of the Gemini API, as do the user's settings.
+//! Providers with another form read them through this module.
 
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ macro_rules! text_id {
         pub struct $name(pub String);
 
         impl $name {
-            /// Creates an id from a text without checking it.
+            /// Creates an id from a string without checking it.
             pub fn new(text: impl Into<String>) -> Self {
                 Self(text.into())
             }

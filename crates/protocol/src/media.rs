@@ -50,7 +50,8 @@ pub fn media_type_of(head: &[u8]) -> Option<&'static str> {
     Some(found)
 }
 
-/// Whether a PDF begins: behind the version, its first line has no words, unlike that of a text.
+/// Whether a PDF begins: behind the version, its first line has no words, unlike that of a text
+/// file.
 fn is_pdf_header(head: &[u8]) -> bool {
     let Some([major, b'.', minor, rest @ ..]) = head.get(5..) else { return false };
     let line = rest.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();

@@ -231,7 +231,8 @@ pub struct RequestDecision {
     pub arguments: Option<Object>,
     /// Answers to questions from the model, by the index of the question: `"0"`, `"1"`, …
     pub answers: Option<Object>,
-    /// The amount by which to increase a spent budget, in its unit; `None`: by its original amount.
+    /// The amount by which to increase an exhausted budget, in its unit; `None`: by its original
+    /// amount.
     pub increase: Option<f64>,
     /// Whether to grant the [broader
     /// permissions](crate::event::ApprovalRequest::broader_permissions) of the request to this

@@ -1,5 +1,5 @@
-//! What protected links of a workspace and of the home directory lead to: as protected as the links
-//! themselves, for the policy engine, the sandbox, and checkpoints.
+//! What protected links of a workspace and of the home directory point to: as protected as the
+//! links themselves, for the policy engine, the sandbox, and checkpoints.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Files and directories below workspace directories that are protected although their names are
-/// not, including everything below: where protected links lead, each link on the way, and the parts
-/// of git directories with other names.
+/// not, including everything below: where protected links point, each link on the way, and the
+/// parts of git directories with other names.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct LinkTargets {
     paths: HashSet<PathBuf>,
@@ -42,7 +42,7 @@ impl LinkTargets {
     }
 }
 
-/// Finds what protected links lead to.
+/// Finds what protected links point to.
 pub trait FindLinkTargets: Debug + Send + Sync {
     /// Searches these workspace directories, whose paths must be resolved. Blocking.
     fn link_targets(&self, roots: &[PathBuf]) -> Arc<LinkTargets>;

@@ -16,7 +16,7 @@ pub type CommandApprover =
 pub type ExpandInput =
     Arc<dyn Fn(TypedInput) -> BoxFuture<'static, Result<Prompt, Failure>> + Send + Sync>;
 
-/// A typed text, and what decides about the shell commands of a custom command.
+/// Typed input, and what determines the approval of the shell commands of a custom command.
 pub struct TypedInput {
     /// The text.
     pub text: String,
@@ -27,7 +27,7 @@ pub struct TypedInput {
 }
 
 /// The approval mode of a session as its front end has to assume it: a change that the front end
-/// requested counts from the request on, although the session confirms it later.
+/// requested applies as soon as it is requested, although the session confirms it later.
 #[derive(Debug, Clone)]
 pub struct CurrentMode {
     confirmed: ApprovalMode,

@@ -47,7 +47,7 @@ pub struct TestStep {
     pub detail: String,
 }
 
-/// What a test found.
+/// The result of testing a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelTest {
     /// The requests.

@@ -234,7 +234,7 @@ impl Script {
         Ok(Some(ScriptReply { chunks, error: line.error.clone() }))
     }
 
-    /// Passes the first unused line of a method to `tell`, to report what was expected.
+    /// Passes the first unused line of a method to `describe`, to report what was expected.
     pub(crate) fn with_next<T>(&self, method: &str, tell: impl Fn(&ScriptLine) -> T) -> Option<T> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let unused = self.lines.iter().zip(&state.used_lines).filter(|(_, used)| !**used);

@@ -11,7 +11,7 @@ use crate::finding::{Finding, Severity};
 /// Number of context lines around the line of a finding.
 const CONTEXT: u64 = 3;
 
-/// Returns a text of the model in one line, with characters that hide or reorder it made visible.
+/// Returns text from the model on one line, with characters that hide or reorder it made visible.
 fn one_line(text: &str) -> String {
     prose_text(&excerpt::one_line(text)).into_owned()
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 /// well; [`SupervisorError::read`] distinguishes them.
 pub const REFUSED: u8 = 121;
 
-/// The message of a supervisor that refused to run a command.
+/// The message of a supervisor that did not run a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SupervisorError {
     /// The reason, for display.
@@ -17,8 +17,8 @@ pub struct SupervisorError {
 impl SupervisorError {
     pub(crate) const MARK: &str = "parallax-sandbox: refused: ";
 
-    /// Returns the refusal in the output of a supervisor that ended with `code`, if there is one.
-    /// The supervisor writes it as the last line of stderr.
+    /// Returns the rejection message in the output of a supervisor that ended with `code`, if there
+    /// is one. The supervisor writes it as the last line of stderr.
     pub fn read(code: i32, stderr: &str) -> Option<Self> {
         if code != i32::from(REFUSED) {
             return None;

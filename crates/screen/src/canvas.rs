@@ -51,7 +51,7 @@ pub(crate) struct Canvas {
     /// The frame whose position has not been reported yet.
     sent_frame: Option<PendingFrame>,
     broken: Option<StaleRows>,
-    /// Number of window rows from the cursor's row on, if the terminal reports it.
+    /// Number of window rows from the cursor's row to the bottom, if the terminal reports it.
     rows_below: Option<usize>,
     /// The newest finished rows above the region, as they were painted.
     finished: VecDeque<Line>,
@@ -89,7 +89,7 @@ struct PendingFrame {
     commit: Vec<Line>,
     /// Whether it only moves the cursor to the first painted row.
     is_move_to_top: bool,
-    /// Number of window rows from the cursor's row on, before it changed.
+    /// Number of window rows from the cursor's row to the bottom, before it changed.
     rows_below: Option<usize>,
 }
 

@@ -199,7 +199,7 @@ impl Painter {
         }
     }
 
-    /// Writes the cells of a row from the cursor on and returns where it ended.
+    /// Writes the cells of a row starting at the cursor and returns where it ended.
     fn cells(&mut self, row: &Row, from: usize, end: usize) -> usize {
         let mut at = from;
         while let Some(cell) = row.cells.get(at) {

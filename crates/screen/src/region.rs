@@ -394,8 +394,8 @@ impl PaintedRows {
         self.scrolled_out.rows.iter().map(|row| row.reflowed_height(columns)).sum()
     }
 
-    /// Returns how many rows from the cursor's row on scrolled out at the top of a window that got
-    /// this size, where `below` is the number of rows from the cursor's row to the end of the
+    /// Returns how many rows at and below the cursor's row scrolled out at the top of a window that
+    /// got this size, where `below` is the number of rows from the cursor's row to the end of the
     /// window. In a window that shrinks, tmux first drops what is below the cursor, then wraps what
     /// has become too long and shows its end.
     pub fn scrolled_out_below(&self, below: usize, columns: usize, height: usize) -> usize {

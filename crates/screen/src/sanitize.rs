@@ -73,7 +73,7 @@ fn is_safe_behind(before: &str, char: char) -> bool {
     is_shown(char) && (!is_attached(char) || may_attach(before, char))
 }
 
-/// Whether a text of code can be shown as it is. Tabs are allowed if `allow_tabs`.
+/// Whether code can be shown as it is. Tabs are allowed if `allow_tabs`.
 fn is_safe_to_show(text: &str, allow_tabs: bool) -> bool {
     text.char_indices().all(|(at, char)| {
         char == '\t' && allow_tabs || is_safe_behind(text.get(..at).unwrap_or_default(), char)

@@ -112,7 +112,10 @@ fn servers(
                 continue;
             }
         };
-        problems.push(format!("the MCP server `{name}` of `{}`: {reason}", agent.name));
+        problems.push(format!(
+            "the MCP server `{name}` of the agent `{}` is ignored: {reason}",
+            agent.name
+        ));
     }
     if servers.is_empty() {
         return (None, problems);

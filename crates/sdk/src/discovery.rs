@@ -25,7 +25,7 @@ use tokio::sync::watch;
 
 use crate::session_config::SessionConfig;
 
-/// How long the first request waits for a discovery command without cached results. Usual scripts
+/// How long the first request waits for a discovery command without cached results. Typical scripts
 /// finish within this time, and their results are cached.
 const WAIT: Duration = Duration::from_secs(2);
 /// Run time after which a running discovery is reported at the end of a turn.

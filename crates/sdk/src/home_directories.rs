@@ -7,7 +7,7 @@ use parallax_files::SensitivePathIndex;
 use parallax_policy_sources::home_folder;
 
 /// Returns the protected names of workspaces, and what the protected links of the home directories
-/// lead to.
+/// point to.
 pub(crate) fn build_path_index(config: &Config, directory: &Path) -> SensitivePathIndex {
     let home = home_folder(config).and_then(|home| std::fs::canonicalize(home).ok());
     let mut dirs: Vec<PathBuf> = home.iter().cloned().collect();

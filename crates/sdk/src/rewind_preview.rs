@@ -16,7 +16,7 @@ use crate::open::OpenSession;
 
 pub use parallax_store::ChangeKind;
 
-/// The checkpoints of an open session, usable from any thread.
+/// Previews rewinds of an open session. Can be used from any thread.
 #[derive(Clone)]
 pub struct RewindPreview {
     checkpoint_manager: Option<Arc<Checkpoints>>,

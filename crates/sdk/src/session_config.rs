@@ -43,7 +43,7 @@ pub struct SessionConfig {
     pub(crate) prompter: Option<Arc<dyn UserRequestHandler>>,
     /// Answers sampling requests from MCP servers. Set when a session opens.
     pub(crate) sampling: Option<Sampling>,
-    /// The protected names of the workspace, and what protected links lead to, for the policy, the
+    /// The protected names of the workspace, and what protected links point to, for the policy, the
     /// sandbox, and checkpoints.
     pub(crate) closed_names: SensitivePathIndex,
     /// The requested sandbox. With `BuiltInProvider`, commands run in the sandbox or not at all;

@@ -169,7 +169,7 @@ fn ending_notice(commands: &[String]) -> Option<String> {
     const NAMED: usize = 3;
     let [named @ .., last] = commands else { return None };
     if named.is_empty() {
-        return Some(format!("Ended the background command `{last}`."));
+        return Some(format!("Stopped the background command `{last}`."));
     }
     let shown: Vec<String> =
         commands.iter().take(NAMED).map(|command| format!("`{command}`")).collect();
@@ -177,7 +177,7 @@ fn ending_notice(commands: &[String]) -> Option<String> {
         0 => String::new(),
         more => format!(", and {more} more"),
     };
-    Some(format!("Ended {} background commands: {}{more}.", commands.len(), shown.join(", ")))
+    Some(format!("Stopped {} background commands: {}{more}.", commands.len(), shown.join(", ")))
 }
 
 /// Removes a directory of commands, including subdirectories without permissions, which commands
@@ -365,12 +365,12 @@ mod tests {
             ending_notice(&commands)
         };
         assert_eq!(notice(&[]), None);
-        assert_eq!(notice(&["a\n b"]).unwrap(), "Ended the background command `a b`.");
+        assert_eq!(notice(&["a\n b"]).unwrap(), "Stopped the background command `a b`.");
         assert_eq!(
             notice(&["a", "b", "c", "d", "e"]).unwrap(),
-            "Ended 5 background commands: `a`, `b`, `c`, and 2 more."
+            "Stopped 5 background commands: `a`, `b`, `c`, and 2 more."
         );
         let long = notice(&[&"x".repeat(100)]).unwrap();
-        assert_eq!(long, format!("Ended the background command `{}…`.", "x".repeat(60)));
+        assert_eq!(long, format!("Stopped the background command `{}…`.", "x".repeat(60)));
     }
 }

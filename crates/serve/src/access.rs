@@ -6,7 +6,7 @@ use http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
 use http::{HeaderMap, StatusCode};
 use sha2::{Digest as _, Sha256};
 
-/// Why a request is refused.
+/// Why a request is rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RequestRefusal {
     pub(crate) status: StatusCode,
@@ -28,7 +28,7 @@ impl ServerAccess {
     /// Checks where a request comes from, before the rest of it is read.
     ///
     /// # Errors
-    /// Returns why it is refused.
+    /// Returns why it is rejected.
     pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<(), RequestRefusal> {
         let host = single_value(headers, &HOST);
         if !host.is_some_and(|host| self.is_own_host(host)) {
@@ -50,7 +50,7 @@ impl ServerAccess {
     /// Checks the token.
     ///
     /// # Errors
-    /// Returns why the request is refused.
+    /// Returns why the request is rejected.
     pub(crate) fn check_token(&self, headers: &HeaderMap) -> Result<(), RequestRefusal> {
         let token = single_value(headers, &AUTHORIZATION).and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;

@@ -64,7 +64,7 @@ impl TranscriptFile {
             converter.lock().unwrap_or_else(PoisonError::into_inner).update()
         });
         if let Ok(Err(error)) = adding.await {
-            tracing::debug!("the transcript for hooks: {error}");
+            tracing::debug!("failed to update the transcript for hooks: {error}");
         }
     }
 }

@@ -100,7 +100,7 @@ pub struct CheckpointOptions {
     pub session: SessionId,
     /// The workspace directories.
     pub roots: Vec<PathBuf>,
-    /// Finds what protected links lead to.
+    /// Finds what protected links point to.
     pub links: Option<Arc<dyn FindLinkTargets>>,
     /// The reader for git blobs. Without it, clean tracked files are copied as well.
     pub blobs: Option<BlobReader>,

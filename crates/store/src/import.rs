@@ -230,7 +230,7 @@ fn typed_text(parts: &[Part]) -> Option<String> {
     (!is_answer && typed.iter().any(|text| !text.trim().is_empty())).then(|| typed.join("\n"))
 }
 
-/// Reads a text, a part, or a list of either.
+/// Reads a string, a part, or a list of either.
 fn read_parts(raw: &RawValue) -> Vec<Part> {
     let text = raw.get();
     match text.bytes().next() {

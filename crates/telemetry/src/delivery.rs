@@ -49,7 +49,7 @@ impl DeliveryState {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (target, reason) = match failure {
             Some((host, reason)) => (format!(" to `{host}`"), reason),
-            None if is_late => (String::new(), "the collector did not answer in time".to_owned()),
+            None if is_late => (String::new(), "the collector did not respond in time".to_owned()),
             None => (String::new(), "there were too many at once".to_owned()),
         };
         Some(format!("telemetry: {lost} of {total} records were not sent{target}: {reason}"))
@@ -67,11 +67,11 @@ mod tests {
         state.add(5);
         state.deliver(2);
         state.count_lost(1);
-        state.fail("host:1", "it answered with status 503");
+        state.fail("host:1", "it responded with status 503");
         state.fail("host:1", "later");
         let notice = |lost| {
             format!(
-                "telemetry: {lost} of 5 records were not sent to `host:1`: it answered with status \
+                "telemetry: {lost} of 5 records were not sent to `host:1`: it responded with status \
                  503"
             )
         };

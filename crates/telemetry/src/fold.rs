@@ -72,7 +72,7 @@ pub(crate) enum TelemetryOutput {
     TurnEnd,
 }
 
-/// The state of the fold.
+/// The state from which observations are converted to telemetry records.
 pub(crate) struct Fold {
     attributes: CommonAttributes,
     metrics: Metrics,

@@ -13,7 +13,7 @@ use crate::inherited_trace::InheritedTrace;
 pub struct TelemetryOptions {
     /// The file that records are appended to (`telemetry.outfile`).
     pub outfile: Option<PathBuf>,
-    /// The directory that links must not lead out of, for an `outfile` inside it.
+    /// The directory that links must not point out of, for an `outfile` inside it.
     pub project: PathBuf,
     /// The collector, if records are sent.
     pub otlp: Option<OtlpOptions>,

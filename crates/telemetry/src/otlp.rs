@@ -232,7 +232,7 @@ impl Sender {
                     | StatusCode::SERVICE_UNAVAILABLE
                     | StatusCode::GATEWAY_TIMEOUT
             );
-            let reason = format!("it answered with status {}", status.as_u16());
+            let reason = format!("it responded with status {}", status.as_u16());
             self.fail(url, &reason);
             if !is_busy || number >= attempts {
                 return Err(reason);

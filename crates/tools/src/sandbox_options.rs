@@ -32,7 +32,7 @@ pub struct SandboxOptions {
     pub hides_ignored: bool,
     /// The workspace files that were hidden so far.
     pub hidden_places: HiddenFileTracker,
-    /// The hidden and protected names in the workspace, and what protected links lead to.
+    /// The hidden and protected names in the workspace, and what protected links point to.
     pub closed_names: SensitivePathIndex,
     /// The git directories of the workspace's repositories.
     pub git_directories: GitDirectories,

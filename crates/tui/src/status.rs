@@ -89,7 +89,7 @@ impl AgentActivity {
         self.running.retain(|running| running.item != *item);
     }
 
-    /// Records that the model starts a text, which ends the wait before a retry.
+    /// Records that the model starts to write text, which ends the wait before a retry.
     pub(crate) fn start_text(&mut self, is_answer: bool) {
         (self.writes, self.retry) = (is_answer, None);
         if is_answer {

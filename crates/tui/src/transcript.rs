@@ -110,7 +110,7 @@ pub struct Transcript {
     memory: RowCache,
     /// What was announced to the screen reader.
     announcer: announcements::CommandAnnouncer,
-    /// Texts in transit, with the form in which they were typed if that differs.
+    /// Strings that were sent and not echoed yet, with their typed form if that differs.
     typed_forms: Vec<(String, Arc<str>)>,
 }
 

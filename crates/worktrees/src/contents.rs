@@ -345,8 +345,8 @@ impl<'r> Contents<'r> {
     }
 
     /// Returns the git directories of all submodules that were checked out here, relative to the
-    /// worktree's own git directory. Removing the worktree removes these, too, with commits and
-    /// stashes that may be nowhere else.
+    /// worktree's own git directory. Removing the worktree also removes these, with commits and
+    /// stashes that may exist nowhere else.
     fn submodule_git_directories(&self) -> Vec<PathBuf> {
         let own = self.worktree_directory.as_deref();
         own.map(nested_repositories::submodule_git_directories).unwrap_or_default()

@@ -331,7 +331,7 @@ fn new_name() -> String {
 pub fn access(dirs: &UserDirs, directory: &Path) -> Option<WorktreeAccess> {
     let (record, _) = parallax_config::worktrees::worktree_of(dirs, directory)?;
     let path = record.path.canonicalize().ok()?;
-    // Commands can change the link, so the directory it leads to must point back.
+    // Commands can change the link, so the directory it points to must point back.
     let link = read_git_file(&path.join(".git"))?;
     let own = linked_directory(&path, &link)?.canonicalize().ok()?;
     let back = fs::read_to_string(own.join("gitdir")).ok()?;

@@ -199,7 +199,7 @@ impl Worktrees {
     pub fn remove(&self, name: &str, force: bool) -> Result<(), Failure> {
         let record = self.find(name)?;
         let Some(_lock) = lock_if_unused(&record_file(&self.directory, name)) else {
-            return Err(failure(format!("A session works in the worktree `{name}`")));
+            return Err(failure(format!("A session is using the worktree `{name}`")));
         };
         if !force && let Some(lost) = loss_on_removal(&record)? {
             return Err(failure(format!(

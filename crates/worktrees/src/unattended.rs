@@ -59,7 +59,7 @@ impl Worktree {
         let lock =
             lock.map_err(|error| failure(format!("Failed to open `{}`: {error}", file.display())))?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(failure(format!("A session works in the worktree `{name}`")));
+            return Err(failure(format!("A session is using the worktree `{name}`")));
         }
         let mut working_directory = record.path.join(&checkout.relative);
         if !working_directory.is_dir() {

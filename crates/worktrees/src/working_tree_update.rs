@@ -257,7 +257,7 @@ impl WorkingTreeUpdate {
             let saved_copy = self.keep()?;
             return Err(failure(format!(
                 "An update of the working tree was interrupted, and `{}` has other changes since. \
-                 Its earlier contents are in `{}`. Run the command again to go on",
+                 Its earlier contents are in `{}`. Run the command again to continue",
                 first.display(),
                 saved_copy.join(BACKUP).display()
             )));

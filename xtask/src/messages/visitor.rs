@@ -251,7 +251,7 @@ impl<'a> Visit<'a> for MessageCollector {
     }
 }
 
-/// Whether a text is a sentence, a phrase, or a label.
+/// Whether a string is a sentence, a phrase, or a label.
 fn is_prose(text: &str) -> bool {
     let text = text.trim();
     let is_markup = text.starts_with('<') || text.contains("://") && !text.contains(' ');

@@ -36,11 +36,11 @@ impl RunningCommands {
     }
 }
 
-/// A text that the user has to agree to, and where the answer goes.
+/// Text that the user has to agree to, and where the answer goes.
 type ConsentRequest = (String, oneshot::Sender<bool>);
 
 impl EditorSession {
-    /// Runs a command. Without its task, every consent is refused.
+    /// Runs a command. Without its task, every consent request is declined.
     pub(super) fn run_management_command(
         &self,
         line: String,

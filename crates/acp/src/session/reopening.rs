@@ -20,7 +20,7 @@ pub(super) struct ReopenNotice {
 
 impl EditorSession {
     /// Closes the session and opens it again, with its mode, its model, and its clients. If that
-    /// fails, it is opened with the previous configuration. Returns `None` if that fails, too; its
+    /// fails, it is opened with the previous configuration. Returns `None` if that also fails; its
     /// clients have to load it then.
     pub(super) async fn reopen(mut self, reopening: ReopenNotice) -> Option<Self> {
         let launch = match self.reload_config().await {

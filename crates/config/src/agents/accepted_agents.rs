@@ -30,7 +30,7 @@ impl AcceptedAgents {
         for path in [dirs.gemini.join(FILE), acceptance_file(dirs)] {
             match jsonc::read_object(&path) {
                 Ok(file) => file.iter().for_each(|file| known.add(file, &project)),
-                Err(error) => warnings.push(format!("{error}; the accepted agents are unknown")),
+                Err(error) => warnings.push(format!("{error}; it accepts no agents")),
             }
         }
         known

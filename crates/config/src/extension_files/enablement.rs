@@ -45,7 +45,7 @@ impl Enablement {
         let mut rules = |home: &Path| match read(&home.join(FILE)) {
             Ok(rules) => rules,
             Err(error) => {
-                warnings.push(format!("{error}; the disabled extensions are unknown"));
+                warnings.push(format!("{error}; its rules are ignored"));
                 Vec::new()
             }
         };

@@ -136,7 +136,7 @@ fn note(file: &Path, name: &str, entry: Option<&LockEntry>) -> Result<(), Config
 ///
 /// # Errors
 /// Returns an error if a file cannot be read, or if the directory holds something that extensions
-/// must not contain: a symlink that leads outside, a device, or too much data.
+/// must not contain: a symlink that points outside, a device, or too much data.
 pub fn content_hash(directory: &Path) -> io::Result<String> {
     let files = files_of(directory)?;
     let mut hash = Sha256::new();
@@ -228,7 +228,7 @@ fn list(root: &Path, below: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io
 
 /// Whether a symlink leads, by its text and by its current target, to a path below `root`. The text
 /// decides for a copy of the files elsewhere: `..` counts only at its beginning, because after the
-/// name of another link it is not known what it leads to.
+/// name of another link it is not known what it points to.
 pub fn stays_below(root: &Path, link: &Path) -> bool {
     let Ok(target) = fs::read_link(root.join(link)) else { return false };
     let mut depth = link.components().count().saturating_sub(1);

@@ -61,7 +61,7 @@ impl EnablementFiles {
                         }
                     }
                 }
-                Err(error) => warnings.push(format!("{error}; the disabled servers are unknown")),
+                Err(error) => warnings.push(format!("{error}; its entries are ignored")),
             }
         }
         enablement

@@ -83,7 +83,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "ui.showModelInfoInChat",
         Flag,
         "false",
-        "Name the model that wrote an answer in a row above it",
+        "Show the model's name in a row above each answer",
     )
     .with_label("Show the model above answers"),
     key("ui.footer.hideCWD", Flag, "false", "Hide the working directory in the status line"),
@@ -119,13 +119,8 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "What the status line shows, in order; `/footer` lists the items",
     )
     .with_label("Status line items"),
-    key(
-        "ui.footer.showLabels",
-        Flag,
-        "true",
-        "Name the items of the status line in a row above it",
-    )
-    .with_label("Status line labels"),
+    key("ui.footer.showLabels", Flag, "true", "Show labels in a row above the status line")
+        .with_label("Status line labels"),
     key(
         "ui.statusLine.command",
         Text,
@@ -146,23 +141,18 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "ui.footer.hideContextPercentage",
         Flag,
         "true",
-        "Hide the used share of the context window in the status line",
+        "Hide the context usage in the status line",
     )
     .with_label("Hide the context usage"),
-    key(
-        "ui.showMemoryUsage",
-        Flag,
-        "false",
-        "Add the memory that Parallax uses to the status line",
-    )
-    .with_label("Memory usage"),
+    key("ui.showMemoryUsage", Flag, "false", "Show Parallax's memory usage in the status line")
+        .with_label("Memory usage"),
     key("ui.showLineNumbers", Flag, "true", "Number the lines of code blocks in answers")
         .with_label("Line numbers in code"),
     key(
         "ui.showCitations",
         Flag,
         "false",
-        "List the sources that the service reports below an answer",
+        "List sources below each answer, if the service reports them",
     )
     .with_label("Sources of answers"),
     key(

@@ -42,14 +42,14 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "context.includeDirectories",
         Texts,
         "[]",
-        "Directories besides the project that belong to the workspace",
+        "Directories that belong to the workspace in addition to the project",
     )
     .with_label_after_restart("Additional workspace directories"),
     key(
         "context.loadMemoryFromIncludeDirectories",
         Flag,
         "false",
-        "Read context files in directories besides the project, too",
+        "Also read context files in additional workspace directories",
     )
     .with_label_after_restart("Context files of additional directories"),
     key("context.fileFiltering.respectGitIgnore", Flag, "true", "Skip files ignored by git")
@@ -77,7 +77,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "context.fileFiltering.customIgnoreFilePaths",
         Texts,
         "[]",
-        "Files with patterns as in `.gitignore`, highest precedence first",
+        "Files with `.gitignore`-style patterns, highest precedence first",
     )
     .with_label_after_restart("Additional ignore files"),
 ];

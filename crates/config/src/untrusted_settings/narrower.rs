@@ -120,7 +120,7 @@ pub(super) fn drop_own_directory(values: &mut Object, project: &Path) {
 }
 
 /// Whether the path is the project's directory, or one below it that is not protected and that no
-/// link leads out of.
+/// link points out of.
 fn is_ordinary_part(path: &Path, project: &Path) -> bool {
     let Ok(below) = path.strip_prefix(project) else { return false };
     let names = folded_names(below);

@@ -85,7 +85,7 @@ async fn run(tap: Arc<SessionTap>, directory: PathBuf, project: PathBuf, stop: C
     let listener = match bind(&directory, &project) {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::debug!(%error, directory = %directory.display(), "no socket for viewers");
+            tracing::debug!(%error, directory = %directory.display(), "failed to create the socket for viewers");
             return;
         }
     };

@@ -1,4 +1,4 @@
-//! Checks the budget before a request, and asks the user to raise a spent one.
+//! Checks the budget before a request, and asks the user to raise an exhausted one.
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::budget::{BudgetKind, BudgetScope, ExhaustedBudget};
@@ -14,11 +14,11 @@ use crate::budget::Budget;
 use crate::history::now;
 
 /// Checks that another request may be sent to a model, whose price may be unknown. Asks the user to
-/// increase a spent budget if possible.
+/// increase an exhausted budget if possible.
 ///
 /// # Errors
-/// Returns the end reason if a budget is spent, a cost budget cannot be enforced because the price
-/// is unknown, or the turn is interrupted.
+/// Returns the end reason if a budget is exhausted, a cost budget cannot be enforced because the
+/// price is unknown, or the turn is interrupted.
 pub(crate) async fn check_budget(
     budget: &mut Budget,
     (model, price): (&str, Option<Price>),

@@ -1,4 +1,4 @@
-//! Lets the user decide about a detected loop: end the turn, or continue without loop
+//! Asks the user what to do about a detected loop: end the turn, or continue without loop
 //! detection.
 
 use parallax_protocol::CancellationToken;

@@ -302,7 +302,7 @@ impl Ledger {
     /// dropped.
     ///
     /// # Errors
-    /// Returns the spent budget if the time limit is reached.
+    /// Returns the exhausted budget if the time limit is reached.
     pub async fn run_within<T>(&self, work: impl Future<Output = T>) -> Result<T, ExhaustedBudget> {
         let is_mine = self.start_clock();
         let done = tokio::select! {
@@ -363,7 +363,7 @@ impl Ledger {
         }
     }
 
-    /// Waits until a budget is no longer spent.
+    /// Waits until a budget is no longer exhausted.
     pub(crate) async fn wait_for_increase(&self, spent: &ExhaustedBudget) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());

@@ -147,7 +147,7 @@ impl LedgerState {
     fn reserve(&mut self, price: &RequestPrice, shared: Option<&SharedSpending>) -> Decision {
         let (mut amount, mut limited_by) = (price.maximum_cost(), None);
         let remainders = self.remainders(shared);
-        // A remainder that cannot grow limits the output; one that may grow is waited for.
+        // A remainder that cannot grow limits the output; the request waits for one that may grow.
         for fixed in remainders.iter().filter(|remainder| !remainder.may_grow) {
             if fixed.remaining + ROUNDING < amount {
                 (amount, limited_by) = (fixed.remaining, Some(fixed));

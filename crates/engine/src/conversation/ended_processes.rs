@@ -57,7 +57,7 @@ fn update(running: &mut BTreeSet<u32>, content: &Content) {
     }
 }
 
-/// Adds the process that a text reports in its first lines.
+/// Adds the process that the text reports in its first lines.
 fn add_started(running: &mut BTreeSet<u32>, text: &str) {
     let head = head(text);
     for start in STARTED {

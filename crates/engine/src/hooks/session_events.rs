@@ -187,7 +187,7 @@ impl HookRunner {
     }
 }
 
-/// What `BeforeAgent` hooks decided about a prompt.
+/// The decision of `BeforeAgent` hooks for a prompt.
 pub(crate) enum BeforeAgent {
     /// The prompt runs, with the context that hooks added.
     Run(Prompt),

@@ -47,8 +47,8 @@ pub(crate) fn is_rejection(error: &ModelError) -> bool {
     matches!(error, ModelError::BadRequest { status: 400 | 413 | 415 | 422, .. })
 }
 
-/// Whether the service refuses the token of an answer that it does not know, or not anymore. The
-/// model has just answered, so it is not unknown.
+/// Whether the service rejects the continuation token of an answer because it does not know it, or
+/// no longer knows it. The model has just answered, so it is not unknown.
 pub(crate) fn is_refused_token(error: &ModelError) -> bool {
     let is_gone = matches!(
         error,

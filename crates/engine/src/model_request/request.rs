@@ -17,7 +17,7 @@ use crate::registry::ToolDeclarations;
 use crate::routing::ModelRouter;
 use crate::view::contents_of;
 
-/// What a request is built from.
+/// The inputs of a request.
 pub(crate) struct RequestBuilder<'a> {
     pub(crate) client: &'a ModelClient,
     pub(crate) router: &'a ModelRouter,

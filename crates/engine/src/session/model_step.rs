@@ -22,7 +22,7 @@ use crate::model_request::{
 };
 use crate::routing::{FallbackResult, fallback_cause};
 
-/// How often a service may refuse to continue an answer before the turn ends.
+/// How often a service may reject a continuation token before the turn ends.
 const REFUSED_CONTINUATIONS: u32 = 3;
 
 /// What was tried to get an answer.
@@ -31,7 +31,7 @@ struct RequestState {
     /// The answer of an earlier process or attempt that the request continues. It is taken once its
     /// text is in the history.
     unfinished_answer: Option<UnfinishedAnswer>,
-    /// How often the service refused to continue an answer.
+    /// How often the service rejected a continuation token.
     refused_continuations: u32,
     /// How many bytes of its text the front ends show.
     shown_bytes: usize,
@@ -55,7 +55,7 @@ struct FailedAttempt {
     fallback_cause: Option<FallbackCause>,
     /// Whether the service may accept the request without some of its contents.
     rejects: bool,
-    /// Whether the service refuses to continue its answer.
+    /// Whether the service rejected the continuation token.
     refuses_token: bool,
 }
 
@@ -343,11 +343,11 @@ impl Session {
         self.conversation.give_up_continuation(unfinished);
     }
 
-    /// Warns once that the service refused to continue an answer; the next request asks for the
+    /// Warns once that the service rejected the continuation token; the next request asks for the
     /// rest.
     ///
     /// # Errors
-    /// Returns the end reason if the service refused too often: a service that never accepts its
+    /// Returns the end reason if the service rejected too many tokens: a service that never accepts its
     /// tokens would be paid for new answers without an end.
     fn count_refused_continuation(
         &mut self,
@@ -358,15 +358,16 @@ impl Session {
         let Some(failure) = action.into_failure() else { return Ok(()) };
         if state.refused_continuations > REFUSED_CONTINUATIONS {
             let message = format!(
-                "`{}` refused to continue its answer {} times; the text received so far is kept \
-                 ({})",
+                "The service rejected the continuation token of `{}` {} times; the text received so \
+                 far is kept ({})",
                 state.model, state.refused_continuations, failure.message
             );
             return Err(EndReason::Failed(Failure { message, ..failure }));
         }
         if state.refused_continuations == 1 {
             let text = format!(
-                "`{}` refused to continue its answer ({}), so a new request asks for the rest",
+                "The service rejected the continuation token of `{}` ({}), so a new request asks \
+                 for the rest",
                 state.model, failure.message
             );
             self.inbox.notice(Level::Warning, text);

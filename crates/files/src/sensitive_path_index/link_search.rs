@@ -1,5 +1,5 @@
 //! Searches protected directories, git directories, and the trusted part of a home directory for
-//! links, and finds where they lead in the workspace.
+//! links, and finds where they point in the workspace.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -126,7 +126,7 @@ enum PendingDirectory {
 }
 
 impl Search<'_> {
-    /// Adds where links lead to `found`, which has the protected names of the workspace.
+    /// Adds where links point to `found`, which has the protected names of the workspace.
     pub(super) fn run(&self, cache: &mut LinkCache, found: &mut SensitivePaths) {
         let mut links: VecDeque<ProtectedLink> =
             found.links.iter().cloned().map(ProtectedLink::new).collect();
@@ -247,7 +247,7 @@ impl Search<'_> {
         }
     }
 
-    /// Returns the git directories that a `.git` file or link leads to: its own, and that of the
+    /// Returns the git directories that a `.git` file or link points to: its own, and that of the
     /// repository if it belongs to a linked working tree. Empty for a directory.
     fn git_directories(&self, repository: &Path) -> Vec<PathBuf> {
         let directory = match repository.symlink_metadata() {

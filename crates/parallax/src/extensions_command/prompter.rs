@@ -38,7 +38,7 @@ pub(crate) struct EditorPrompter<'a> {
 }
 
 impl<'a> EditorPrompter<'a> {
-    /// Creates it. `ask` shows a text and returns whether the user agrees to it.
+    /// Creates it. `ask` shows text and returns whether the user agrees to it.
     pub(crate) fn new(ask: &'a mut dyn FnMut(&str) -> bool) -> Self {
         Self { ask, printed: String::new() }
     }

@@ -205,7 +205,7 @@ fn refused_token_keeps_the_text_and_asks_for_the_rest() {
     assert_eq!(tokens(&world), [Value::Null, json!("T1"), Value::Null]);
     let body = world.server.requests()[2].json();
     assert_eq!(body["contents"][1]["parts"], json!([{"text": "one "}]));
-    assert!(output.err().contains("refused to continue its answer"), "{}", output.err());
+    assert!(output.err().contains("rejected the continuation token"), "{}", output.err());
 }
 
 #[test]
@@ -261,7 +261,11 @@ fn service_that_refuses_all_tokens_is_asked_a_few_times_only() {
     assert_eq!(output.code(), 1, "{}", output.err());
     assert_eq!(world.server.requests().len(), 8);
     assert_eq!(output.err().matches("so a new request asks for the rest").count(), 1);
-    assert!(output.err().contains("refused to continue its answer 4 times"), "{}", output.err());
+    assert!(
+        output.err().contains("rejected the continuation token of `gemini-4-argon` 4 times"),
+        "{}",
+        output.err()
+    );
 }
 
 #[test]

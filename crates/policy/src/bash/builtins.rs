@@ -340,7 +340,7 @@ fn set(arguments: &[ShellToken], found: &mut ShellFindings) {
     }
 }
 
-/// Records the variables of a text that is evaluated as arithmetic.
+/// Records the variables of a string that is evaluated as arithmetic.
 fn arithmetic(token: &ShellToken, found: &mut ShellFindings) {
     let Some(text) = token.word.text.as_deref() else {
         found.mark_unanalyzable("arithmetic evaluates text that is known only at run time");
@@ -364,7 +364,7 @@ fn declaration(builtin: &str, arguments: &[ShellToken], found: &mut ShellFinding
             if integer {
                 found.values.evaluated.insert(assignment.name.clone());
             }
-            // A text such as `([$(x)]=1)` becomes an array and is expanded.
+            // A string such as `([$(x)]=1)` becomes an array and is expanded.
             let value = &assignment.value;
             let expands = match value.text.as_deref() {
                 Some(text) => text.starts_with('('),

@@ -27,7 +27,7 @@ pub(super) struct LineExpander {
     aliases: Vec<(String, String)>,
 }
 
-/// The expanded commands and redirections of a text.
+/// The expanded commands and redirections of a string.
 #[derive(Debug, Default)]
 pub(super) struct ExpandedText {
     pub(super) commands: Vec<SimpleCommand>,
@@ -45,7 +45,7 @@ impl LineExpander {
         expander
     }
 
-    /// Expands the contents of a text, after recording what it sets.
+    /// Expands the contents of a string, after recording what it sets.
     pub(super) fn expand(&mut self, found: &ShellFindings) -> ExpandedText {
         // The second pass sees what functions and later assignments set.
         for _ in 0..2 {
@@ -420,7 +420,7 @@ fn expand_redirection(
     Redirection { target: Word { text, ..target.clone() }, ..redirection.clone() }
 }
 
-/// Returns what a text prints when a shell runs it.
+/// Returns what a string prints when a shell runs it.
 fn printed_text(text: &str, variables: &Variables, depth: usize) -> PrintedText {
     if depth > MAX_DEPTH {
         return PrintedText::Unknown;

@@ -135,7 +135,7 @@ pub enum CommandPosition {
     Substitution,
     /// In the body of a function.
     Function,
-    /// In a text that a shell reads (`sh -c`, `eval`, a here-document of `bash`).
+    /// In a string that a shell reads (`sh -c`, `eval`, a here-document of `bash`).
     Script,
 }
 

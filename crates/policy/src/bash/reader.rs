@@ -1,4 +1,4 @@
-//! Reads a text as bash does, character by character, keeping track of quotes, nesting, and
+//! Reads a string as bash does, character by character, keeping track of quotes, nesting, and
 //! here-documents. It gives up on rarely used syntax.
 
 mod arithmetic;

@@ -14,7 +14,7 @@ use options::{Operands, Options};
 pub(super) enum WrappedCommand {
     /// A program with its words and the variables set for it.
     Words { words: Vec<Word>, assignments: Vec<Assignment> },
-    /// A text that bash or sh reads. `plain_sh`: whether the shell may be one other than bash.
+    /// A string that bash or sh reads. `plain_sh`: whether the shell may be one other than bash.
     Script { text: String, plain_sh: bool },
     /// A program with its words that counts as part of the command that starts it: allowing `uv run
     /// x` allows `x`.
@@ -320,7 +320,7 @@ fn env(arguments: &[Word]) -> Vec<WrappedCommand> {
         long_values: &["unset", "chdir", "argv0"],
     };
     let mut words = arguments;
-    // A lone `-` means `-i`; `-S` splits a text into words.
+    // A lone `-` means `-i`; `-S` splits a string into words.
     for (index, word) in arguments.iter().enumerate() {
         let Some(text) = word.text.as_deref() else { break };
         let split = match text {

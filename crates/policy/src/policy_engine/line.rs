@@ -50,7 +50,7 @@ impl Policy {
         finding
     }
 
-    /// Decides about a line that cannot be analyzed.
+    /// Returns the decision for a line that cannot be analyzed.
     fn decide_unanalyzable(
         &self,
         call: &CallQuery<'_>,

@@ -98,7 +98,8 @@ pub enum Question {
     /// A detected loop, and whether to continue with loop detection off for the rest of the
     /// session. Not about a tool call.
     Loop,
-    /// A spent budget ([`Preview::Budget`]), and whether to increase it. Not about a tool call.
+    /// An exhausted budget ([`Preview::Budget`]), and whether to increase it. Not about a tool
+    /// call.
     Budget,
     /// Questions from the model ([`Preview::Questions`]). The answers come with
     /// the decision to proceed.

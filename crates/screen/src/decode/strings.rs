@@ -12,7 +12,7 @@ const LENGTH_CAP: usize = 4 << 10;
 /// Maximum size of clipboard contents.
 const CLIPBOARD_CAP: usize = 24 << 20;
 
-/// Decodes `ESC ]`, a number, `;` and a text up to BEL or ST.
+/// Decodes `ESC ]`, a number, `;` and text up to BEL or ST.
 pub(super) fn osc(bytes: &[u8], searched: usize) -> DecodeStep {
     let body = bytes.get(2..).unwrap_or_default();
     let digits = body.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -65,7 +65,7 @@ fn level(digits: &str) -> Option<u8> {
     u8::try_from(value * 255 / (16_u32.pow(length) - 1)).ok()
 }
 
-/// Decodes `ESC P` and a text up to ST.
+/// Decodes `ESC P` and text up to ST.
 pub(super) fn dcs(bytes: &[u8], searched: usize) -> DecodeStep {
     let body = bytes.get(2..).unwrap_or_default();
     let known = |prefix: &[u8]| body.iter().zip(prefix).all(|(a, b)| a == b);
@@ -93,7 +93,7 @@ pub(super) fn is_graphics(body: &[u8]) -> bool {
     body.iter().zip(b"Gi=1").all(|(a, b)| a == b)
 }
 
-/// Decodes `ESC _` and a text up to ST.
+/// Decodes `ESC _` and text up to ST.
 pub(super) fn apc(bytes: &[u8], searched: usize) -> DecodeStep {
     match end(bytes, searched.max(2), LENGTH_CAP) {
         StringTerminator::At(at, length) => {

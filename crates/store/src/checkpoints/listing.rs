@@ -59,7 +59,7 @@ pub(super) struct WalkResult {
     pub unsearched: BTreeMap<ConfinedPath, &'static str>,
     /// Added directories that are too large to scan.
     pub too_large: BTreeSet<PathBuf>,
-    /// Where protected links lead; what is there is protected, too.
+    /// The targets of protected links, which are also protected.
     pub linked: Arc<LinkTargets>,
     /// Protected files with other hard links, through which a command can write them.
     pub hard_linked: HashSet<ConfinedPath>,
@@ -75,7 +75,7 @@ impl WalkResult {
         self.entries.get(index)
     }
 
-    /// Marks what protected links lead to as protected.
+    /// Marks what protected links point to as protected.
     pub fn mark_linked(&mut self, linked: Arc<LinkTargets>) {
         for entry in &mut self.entries {
             entry.protected |= linked.contains(&entry.path.path());

@@ -1,6 +1,6 @@
-//! New files and directories in protected places that are too many, or nested too deep, to be saved
-//! and removed one by one before the result of a command is reported. They are moved away, which
-//! takes one step for a whole directory, and are removed at the next start.
+//! New files and directories at protected paths, if there are too many of them or they are nested
+//! too deep to save and remove each one before the result of a command is reported. They are moved
+//! away, which takes one step for a whole directory, and are removed at the next start.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};

@@ -228,7 +228,7 @@ fn text_of(parts: &[Part]) -> String {
     texts.collect()
 }
 
-/// Whether a user entry is a command that was never sent. A text that begins with a path is not.
+/// Whether a user entry is a command that was never sent. Text that begins with a path is not.
 pub(crate) fn is_command(text: &str) -> bool {
     let word = text.split_whitespace().next().unwrap_or("");
     text.starts_with('?') || (word.starts_with('/') && word.matches('/').count() == 1)

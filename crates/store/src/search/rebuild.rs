@@ -31,8 +31,8 @@ impl SearchIndex {
     }
 
     /// Empties the index, so that the next [`SearchIndex::update`] reads all sessions. Keep the
-    /// returned lock until then, because other processes wait for it. Returns `None` if another
-    /// process did the same and was waited for.
+    /// returned lock until then, because other processes wait for it. Returns `None` after waiting
+    /// for another process that did the same.
     ///
     /// # Errors
     /// Returns an error if the index cannot be written or others use it for too long.

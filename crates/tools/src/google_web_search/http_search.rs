@@ -143,7 +143,7 @@ async fn read(response: &mut Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(describe_error)? {
         if body.len() + piece.len() > MAX_BODY {
-            return Err(format!("the answer is larger than {} MB", MAX_BODY / 1024 / 1024));
+            return Err(format!("the response is larger than {} MB", MAX_BODY / 1024 / 1024));
         }
         body.extend_from_slice(&piece);
     }

@@ -25,7 +25,7 @@ pub(super) struct SkipSummary {
     binary: SkippedFiles,
     /// Symbolic links to what is not searched under another name.
     links: SkippedFiles,
-    /// Symbolic links that lead out of the workspace.
+    /// Symbolic links that point out of the workspace.
     outside_links: SkippedFiles,
     /// Files that were searched only up to an overlong line.
     partial: SkippedFiles,
@@ -105,7 +105,7 @@ impl SkipSummary {
         if self.media > 0 {
             parts.push(format!("{} media, archive, or compiled file(s)", self.media));
         }
-        parts.extend(self.partial.describe("file(s) after an overlong line", search_place));
+        parts.extend(self.partial.describe("file(s) beyond an overlong line", search_place));
         if self.unreadable > 0 {
             parts.push(format!("{} file(s) that cannot be opened", self.unreadable));
         }

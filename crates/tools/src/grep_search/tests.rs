@@ -280,7 +280,7 @@ async fn unusual_files_are_skipped_safely() {
             "\nFile: bin\nL1: \u{2400}needle\n---\nFile: long\nL1: needle\n---\nFile: utf16\n\
              L2: needle ü\n---\nFile: x\\nFile: y\nL1: needle\n---\n\
              [Not searched: 1 symbolic link(s) out of the workspace (`link`). \
-             1 file(s) after an overlong line (`long`)]"
+             1 file(s) beyond an overlong line (`long`)]"
         ),
         "{output}"
     );

@@ -85,7 +85,7 @@ impl CarriedTokens {
     }
 }
 
-/// Returns the lines of a text by their content, without indentation.
+/// Returns the lines of the text by their content, without indentation.
 fn contents_of<'a>(text: &TokenizedText<'a>) -> HashMap<&'a str, Vec<usize>> {
     let mut contents: HashMap<&str, Vec<usize>> = HashMap::new();
     for line in 0..text.lines.len() {
@@ -97,7 +97,7 @@ fn contents_of<'a>(text: &TokenizedText<'a>) -> HashMap<&'a str, Vec<usize>> {
     contents
 }
 
-/// Returns the lines of a text by their words.
+/// Returns the lines of the text by their words.
 fn words_of<'a>(text: &TokenizedText<'a>) -> HashMap<&'a str, BTreeSet<usize>> {
     let mut words: HashMap<&str, BTreeSet<usize>> = HashMap::new();
     for (line, tokens) in text.lines.iter().enumerate() {
@@ -123,7 +123,7 @@ struct EditComparison<'a> {
 }
 
 impl EditComparison<'_> {
-    /// Carries over the lines that both texts have; returns the other new lines of the block.
+    /// Carries over the lines that both strings have; returns the other new lines of the block.
     fn carry_equal_lines(
         &mut self,
         op: DiffOp,

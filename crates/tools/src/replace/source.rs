@@ -1,4 +1,4 @@
-//! A text with normalized `\n` line endings, and the mapping to the original text.
+//! Text with normalized `\n` line endings, and the mapping to the original text.
 
 use std::ops::Range;
 
@@ -83,8 +83,8 @@ impl<'a> SourceText<'a> {
         Splice { range: raw, text }
     }
 
-    /// In a text with mixed line endings, uses those of the replaced lines, or else those of the
-    /// next line.
+    /// In text with mixed line endings, uses those of the replaced lines, or else those of the next
+    /// line.
     fn with_line_endings_at(&self, raw: &Range<usize>, new: &str) -> String {
         let old = self.raw.get(raw.clone()).unwrap_or_default();
         if old.contains('\n') {

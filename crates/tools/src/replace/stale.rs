@@ -50,7 +50,7 @@ struct Neighbor<'a> {
     token: &'a str,
     /// Whether that token is on the line of the match.
     same_line: bool,
-    /// Everything from that token on, away from the match.
+    /// That token and everything beyond it, away from the match.
     rest: &'a str,
 }
 

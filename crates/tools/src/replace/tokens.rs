@@ -104,7 +104,7 @@ fn token_length(text: &str) -> usize {
     run.max(first.len_utf8())
 }
 
-/// A text of the model, split into tokens and lines.
+/// Text from the model, split into tokens and lines.
 pub(super) struct TokenizedText<'a> {
     pub(super) text: &'a str,
     pub(super) tokens: Vec<Token>,

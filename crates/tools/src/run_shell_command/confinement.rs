@@ -229,7 +229,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> B
     // The ignore file determines what is hidden, so it is read-only even in YOLO mode.
     let ignores = subject.roots.iter().map(|root| root.join(".geminiignore"));
     plan.read_only.extend(ignores.filter(|_| options.hides_ignored).filter(|path| path.exists()));
-    // What decides over later sessions, too, if the workspace holds it.
+    // Files that also affect later sessions, if the workspace holds them.
     let holds_ours = subject.roots.iter().any(|root| options.parallax_home.starts_with(root));
     plan.read_only.extend(holds_ours.then(|| options.parallax_home.clone()));
     if tracked::removes_worktrees(line) {
@@ -315,8 +315,8 @@ fn follow(
     let of_settings = |path: &Path| options.hidden.iter().any(|hidden| hidden == path);
     let in_workspace = |path: &&PathBuf| roots.iter().any(|root| path.starts_with(root));
     let hidden = found.secrets.iter().chain(&found.ignored_files);
-    // A hidden link is known by its target, too, which a command can move. The link itself may be
-    // in the home directory.
+    // A hidden link is also identified by its target, which a command can move. The link itself may
+    // be in the home directory.
     let of_home = of_homes.iter().flat_map(|path| link_targets(path));
     let mut hidden: Vec<PathBuf> = hidden
         .chain(options.hidden.iter())

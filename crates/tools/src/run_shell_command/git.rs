@@ -19,7 +19,7 @@ mod program_keys;
 const TIME: Duration = Duration::from_secs(5);
 const SIZE: u64 = 1024 * 1024;
 /// Maximum number of overrides. If a repository names more programs, none is overridden and the
-/// command is refused.
+/// command is rejected.
 const MAX_PAIRS: usize = 2_000;
 
 /// A replacement of a repository's `diff.external`: a plain diff.

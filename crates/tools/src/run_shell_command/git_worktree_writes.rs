@@ -58,7 +58,7 @@ impl ChangedFiles {
     }
 
     /// Returns the protected files and directories below `roots` among them, including what
-    /// protected links lead to. Blocking.
+    /// protected links point to. Blocking.
     pub(super) fn protected(&self, roots: &[PathBuf], links: &dyn FindLinkTargets) -> Vec<PathBuf> {
         let linked = links.link_targets(roots);
         let protected = |path: &PathBuf| {

@@ -1,5 +1,5 @@
 //! Finds the files and directories that the words of a command name, with links resolved: the
-//! policy engine sees only text and cannot tell where a link leads.
+//! policy engine sees only text and cannot tell where a link points.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -63,7 +63,7 @@ pub(super) fn read_paths(
             let by_text = lexical(&base, path);
             let led = real_path(&base.join(path)).filter(|target| *target != by_text);
             let Ok(real) = std::fs::canonicalize(base.join(path)) else {
-                // The command may create it where the links lead.
+                // The command may create it where the links point.
                 if let Some(place) = led {
                     reads.push(place.clone());
                     reads.links.insert(by_text, place);

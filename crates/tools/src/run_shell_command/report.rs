@@ -35,7 +35,7 @@ pub(super) fn finished_result(done: &FinishedCommand) -> ToolResult {
         Some(stop) => {
             text.push_str(&stop_sentence(stop));
             match output.is_empty() {
-                true => text.push_str(" There was no output before."),
+                true => text.push_str(" There was no output before that."),
                 false => text.push_str(&format!(" The output before that:\n{output}")),
             }
         }
@@ -83,7 +83,7 @@ fn cancelled(done: &FinishedCommand, output: &str) -> ToolResult {
 pub(super) fn stopped_in_editor(reason: StopReason, output: &str) -> ToolResult {
     let sentence = stop_sentence(reason);
     let text = match output.is_empty() {
-        true => format!("{sentence} There was no output before."),
+        true => format!("{sentence} There was no output before that."),
         false => format!("{sentence} The output before that:\n{output}"),
     };
     let display =

@@ -573,7 +573,7 @@ impl App {
     }
 }
 
-/// Whether a key starts a text or a command. Keys in `answers` do not.
+/// Whether a key starts text or a command. Keys in `answers` do not.
 fn is_text_key(key: Key, answers: &str) -> bool {
     let starts = |char: &char| char.is_alphabetic() || "/!@".contains(*char);
     key.character().filter(starts).is_some_and(|char| !answers.contains(char))

@@ -70,7 +70,7 @@ impl FieldLimits {
         }
     }
 
-    /// Checks the format of a text.
+    /// Checks the format of a string.
     fn refuse_form(&self, text: &str) -> Result<(), String> {
         let (fits, what) = match self.format.as_str() {
             "email" => (is_email(text), "an email address such as name@example.org"),

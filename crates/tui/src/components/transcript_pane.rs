@@ -308,7 +308,7 @@ impl TranscriptPane {
         }
     }
 
-    /// Searches for text from the top of the page on, or repeats the last search if `typed` is
+    /// Searches for text starting at the top of the page, or repeats the last search if `typed` is
     /// empty.
     fn search(&mut self, input: &str, transcript: &mut Transcript, theme: &Theme) {
         let Some(pager) = &mut self.pager else { return };

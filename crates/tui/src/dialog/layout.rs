@@ -29,7 +29,7 @@ impl fmt::Debug for RowLayout {
     }
 }
 
-/// Returns where the visible rows of a text are, with the keys that scroll it.
+/// Returns where the visible rows of text are, with the keys that scroll it.
 pub(crate) fn scroll_position(rows_above: usize, rows_below: usize) -> String {
     let above = (rows_above > 0).then(|| format!("↑ {rows_above} more · "));
     let below = (rows_below > 0).then(|| format!("↓ {rows_below} more · "));

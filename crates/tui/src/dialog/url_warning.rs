@@ -12,7 +12,8 @@ pub(crate) const METADATA: [&str; 5] = [
 ];
 const OF_METADATA: &str = "a cloud's metadata, which contains credentials";
 
-/// Returns a warning about a text, such as a command, that contains the address of a metadata service.
+/// Returns a warning about text, such as a command, that contains the address of a metadata
+/// service.
 pub(crate) fn metadata_warning(text: &str) -> Option<String> {
     METADATA.iter().any(|known| text.contains(known)).then(|| format!("Address of {OF_METADATA}"))
 }

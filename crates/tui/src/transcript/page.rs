@@ -83,7 +83,8 @@ impl RowCache {
 }
 
 impl Transcript {
-    /// Returns up to `height` rows from a position on. At the end the page is filled from above.
+    /// Returns up to `height` rows starting at a position. At the end the page is filled from
+    /// above.
     pub fn page(
         &mut self,
         anchor: Anchor,

@@ -14,7 +14,7 @@ use super::{Transcript, ViewOptions, read_group};
 use crate::diff_view::{self, DiffOptions};
 use crate::theme::Theme;
 
-/// Maximum number of remembered strings in transit.
+/// Maximum number of remembered strings that were sent and not echoed yet.
 const MAX_TYPED: usize = 50;
 
 impl Transcript {
@@ -52,7 +52,7 @@ impl Transcript {
         })
     }
 
-    /// Remembers the typed form of a text that is about to be sent: with labels instead of pasted
+    /// Remembers the typed form of text that is about to be sent: with labels instead of pasted
     /// text.
     pub fn remember_typed(&mut self, text: &str, input: &str) {
         if text != input {
@@ -62,13 +62,13 @@ impl Transcript {
         }
     }
 
-    /// Returns the typed form of a text that is about to be sent, if it differs.
+    /// Returns the typed form of text that is about to be sent, if it differs.
     pub fn typed_form(&self, text: &str) -> Option<&str> {
         let found = self.typed_forms.iter().find(|(sent, _)| sent.trim() == text.trim());
         found.map(|(_, typed)| &**typed)
     }
 
-    /// Returns the typed form of a text that is sent.
+    /// Returns the typed form of text that is sent.
     pub(super) fn take_typed(&mut self, text: &str) -> Option<Arc<str>> {
         let index = self.typed_forms.iter().position(|(sent, _)| sent.trim() == text.trim())?;
         Some(self.typed_forms.remove(index).1)
@@ -90,8 +90,8 @@ impl Transcript {
         rows
     }
 
-    /// Returns the next row with a match as item and row: the first one from the given position on,
-    /// or the last one before it. Items are rendered one by one until a match is found.
+    /// Returns the next row with a match as item and row: the first one at or after the given
+    /// position, or the last one before it. Items are rendered one by one until a match is found.
     pub fn find(
         &mut self,
         needle: &SearchNeedle,

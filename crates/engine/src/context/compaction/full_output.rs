@@ -19,7 +19,7 @@ const END: &str = ".]\n";
 /// Maximum length of a note, which holds two numbers and a path.
 const MAX_LENGTH: usize = 8 * 1024;
 
-/// What a text says about its truncation.
+/// The note in the text about its truncation.
 struct TruncationNote<'a> {
     /// The note with its line ending.
     note: Range<usize>,

@@ -43,7 +43,7 @@ impl HistorySplit {
         Self::at(view, active, tail?)
     }
 
-    /// Splits before the first content from an index on.
+    /// Splits before the first content at or after an index.
     pub(crate) fn before_index(
         view: &[ViewEntry],
         active: Option<usize>,

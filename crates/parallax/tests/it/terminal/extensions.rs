@@ -532,7 +532,7 @@ fn hooks_that_changed_elsewhere_are_shown_as_the_session_runs_them() {
     seat.is_idle();
     assert_eq!(seat.world.read("heard"), "changed\n");
     seat.prompts("/hooks accept");
-    seat.has_seen("those that were removed end");
+    seat.has_seen("removed hooks are stopped");
     seat.wait_for_text(COMPOSER);
     seat.wait_until_stable();
     state_is("No hooks.");

@@ -1,4 +1,4 @@
-//! Shells, and programs that pass a text to one.
+//! Shells, and programs that pass a string to one.
 
 use super::options::{Operands, Options, is_single_word};
 use super::{WrappedCommand, started_command, unclear_command};

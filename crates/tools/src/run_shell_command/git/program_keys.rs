@@ -1,4 +1,4 @@
-//! Tests that every key of git's documentation that names a program is overridden, refused, or not
+//! Tests that every key of git's documentation that names a program is overridden, rejected, or not
 //! read from a repository.
 
 use std::path::Path;

@@ -296,7 +296,7 @@ pub(crate) fn accept_hooks(app: &mut App) {
         },
         move |app, done: Result<(usize, bool), Failure>| match done {
             Ok((0, true)) => {
-                app.info("The project has no hooks now; those that were removed end.");
+                app.info("The project has no hooks now; removed hooks are stopped.");
                 reload_all(app);
             }
             Ok((0, _)) if !trusted => {

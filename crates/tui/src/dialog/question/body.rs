@@ -220,7 +220,7 @@ impl QuestionDialog {
     }
 }
 
-/// Adds an argument of an MCP tool. A text of several lines is below its name, further to the right
+/// Adds an argument of an MCP tool. Text of several lines is below its name, further to the right
 /// than names.
 fn push_argument(
     body: &mut Body,

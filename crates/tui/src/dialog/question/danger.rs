@@ -1,4 +1,4 @@
-//! Highlights the dangerous parts of a text.
+//! Highlights the dangerous parts of text.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::dialog::url_warning::METADATA;
 
-/// Returns where a text contains one of the sources, or the address of a metadata service.
+/// Returns where text contains one of the sources, or the address of a metadata service.
 pub(super) fn danger_ranges(text: &str, sources: &[String]) -> Vec<Range<usize>> {
     let sources = sources.iter().map(|source| source.trim()).chain(METADATA);
     let sources = sources.filter(|source| !source.is_empty());
