@@ -119,7 +119,7 @@ impl TerminalClient {
         }
     }
 
-    /// Returns the output, which is waited for only briefly after the command was cancelled.
+    /// Returns the output. After the command was cancelled, waits for it only briefly.
     async fn output(&self, terminal: Value, cancel: &CancellationToken) -> Result<Value, String> {
         let limit = async {
             tokio::select! {

@@ -24,7 +24,12 @@ impl ConsentRequests {
     }
 
     /// Asks the user for consent once.
-    pub(crate) async fn request_consent(&self, mut call: Value, agree: &str, refuse: &str) -> bool {
+    pub(crate) async fn request_consent(
+        &self,
+        mut call: Value,
+        agree: &str,
+        decline: &str,
+    ) -> bool {
         let id = new_id();
         call["toolCallId"] = json!(id);
         call["status"] = json!("pending");
@@ -33,7 +38,7 @@ impl ConsentRequests {
             "toolCall": call,
             "options": [
                 {"optionId": "proceed_once", "name": agree, "kind": "allow_once"},
-                {"optionId": "cancel", "name": refuse, "kind": "reject_once"},
+                {"optionId": "cancel", "name": decline, "kind": "reject_once"},
             ],
         });
         let is_agreed = |answer: &Value| answer["outcome"]["optionId"] == json!("proceed_once");

@@ -42,13 +42,13 @@ const PROVIDERS: Duration = Duration::from_millis(25);
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(1700);
 
 /// A running session.
-struct Handle {
+struct SessionHandle {
     clients: SessionClients,
     operations: mpsc::Sender<ClientOperation>,
     task: JoinHandle<()>,
 }
 
-type SessionMap = Arc<Mutex<HashMap<String, Handle>>>;
+type SessionMap = Arc<Mutex<HashMap<String, SessionHandle>>>;
 
 /// The open sessions of several clients. A client that loads an open session joins it.
 #[derive(Clone, Default)]
@@ -178,7 +178,7 @@ impl AcpDispatcher {
         self.authentication.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn sessions(&self) -> std::sync::MutexGuard<'_, HashMap<String, Handle>> {
+    fn sessions(&self) -> std::sync::MutexGuard<'_, HashMap<String, SessionHandle>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -380,7 +380,7 @@ impl AcpDispatcher {
                     }
                 });
                 let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
-                sessions.insert(name, Handle { clients, operations, task });
+                sessions.insert(name, SessionHandle { clients, operations, task });
                 start
             };
             connection.respond(id, Ok(result)).await;
@@ -539,8 +539,8 @@ impl AcpDispatcher {
     }
 
     /// Leaves all sessions, and removes and returns those without other clients.
-    fn remove_abandoned_sessions(&self) -> Vec<(Handle, Option<BusySession>)> {
-        let is_left = |handle: &Handle| {
+    fn remove_abandoned_sessions(&self) -> Vec<(SessionHandle, Option<BusySession>)> {
+        let is_left = |handle: &SessionHandle| {
             handle.clients.has(&self.connection) && handle.clients.remove(&self.connection) == 0
         };
         let mut sessions = self.sessions();
@@ -556,7 +556,7 @@ impl AcpDispatcher {
         }
         let handles = self.remove_abandoned_sessions();
         let shutdown = async {
-            for (Handle { operations, task, .. }, busy) in handles {
+            for (SessionHandle { operations, task, .. }, busy) in handles {
                 // Dropping the last sender ends the session.
                 drop(operations);
                 let _ = task.await;
@@ -595,7 +595,7 @@ fn is_open_elsewhere(sessions: &SessionMap, entry: &SessionEntry) -> bool {
 }
 
 /// Sends an operation to a session. Returns `false` if the session has ended or its queue is full.
-fn send_to(handle: &Handle, operation: ClientOperation) -> bool {
+fn send_to(handle: &SessionHandle, operation: ClientOperation) -> bool {
     handle.operations.try_send(operation).is_ok()
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use parallax_files::SeenFiles;
 use parallax_policy::bash;
 use parallax_protocol::checkpoint::{
-    Change, CheckpointGuard, Checkpoints, RevertedFiles, WriteScope,
+    CheckpointGuard, Checkpoints, PendingChange, RevertedFiles, WriteScope,
 };
 use parallax_protocol::event::UndoResult;
 use parallax_protocol::ids::SessionId;
@@ -287,10 +287,10 @@ fn key_of(text: &str) -> &str {
 }
 
 impl Checkpoints for CheckpointManager {
-    fn irreversible_changes(&self, change: Change<'_>) -> Vec<String> {
+    fn irreversible_changes(&self, change: PendingChange<'_>) -> Vec<String> {
         let command = match change {
-            Change::Files(paths) => return self.store.unrestorable_changes(paths),
-            Change::Command(command) => command,
+            PendingChange::Files(paths) => return self.store.unrestorable_changes(paths),
+            PendingChange::Command(command) => command,
         };
         // Begins a checkpoint only to list what cannot be undone; files stored by it are reused
         // later.
@@ -308,18 +308,18 @@ impl Checkpoints for CheckpointManager {
     fn save_before(
         &self,
         turn: u64,
-        change: Change<'_>,
+        change: PendingChange<'_>,
     ) -> Result<Box<dyn CheckpointGuard>, String> {
         let to_error = |error: CheckpointError| error.to_string();
         let store = Arc::clone(&self.store);
         Ok(match change {
-            Change::Files(paths) => {
+            PendingChange::Files(paths) => {
                 let mark = store.begin_edit(turn, paths).map_err(to_error)?;
                 lock(&self.shared.open).extend(paths.iter().cloned());
                 let not_undoable = self.filter_new(mark.irreversible_changes());
                 Box::new(EditGuard { store, mark, not_undoable })
             }
-            Change::Command(command) => {
+            PendingChange::Command(command) => {
                 let running = CommandWatch::new(&self.shared);
                 let mark = match may_delete_objects(command) {
                     true => store.begin_command_without_git(turn),
@@ -579,7 +579,8 @@ mod tests {
         for path in [&open, &closed] {
             std::fs::write(path, "mine").expect("a file");
         }
-        let command = checkpoint_manager.save_before(1, Change::Command("sh x")).expect("kept");
+        let command =
+            checkpoint_manager.save_before(1, PendingChange::Command("sh x")).expect("kept");
         let watch = checkpoint_manager.watch().expect("a watch");
         for path in [&open, &closed] {
             std::fs::write(path, "changed").expect("a file");

@@ -17,7 +17,7 @@ use parallax_sessions::encrypted_sessions;
 pub use session_choice::UndoSession;
 
 /// The checkpoints of a session. All functions block.
-pub struct Undo {
+pub struct UndoStore {
     /// Id of the session.
     pub session: SessionId,
     store: Checkpoints,
@@ -25,7 +25,7 @@ pub struct Undo {
     prompts: Result<Vec<RewindTarget>, String>,
 }
 
-impl Undo {
+impl UndoStore {
     /// Opens the checkpoints of a session of the project in `directory`. Project settings are read
     /// only if the session is encrypted.
     ///

@@ -198,11 +198,11 @@ impl Expander {
                 _ => self.workspace.root().join(&token.path),
             };
             let named = path.to_string_lossy();
-            let refused = matches!(
+            let is_outside = matches!(
                 self.workspace.resolve(&named, Access::Read),
                 Err(PathError::Outside { .. })
             );
-            if refused
+            if is_outside
                 && let Ok(real) = path.canonicalize()
                 && !found.contains(&real)
             {

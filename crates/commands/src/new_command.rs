@@ -22,14 +22,14 @@ prompt = """
 /// # Errors
 /// Returns an error if the name is invalid, or the file exists or cannot be written.
 pub fn new_command(config: &Config, name: &str, scope: SettingScope) -> Result<PathBuf, Failure> {
-    let refused = |message: String| Failure::new(FailureKind::Input, message);
+    let input_failure = |message: String| Failure::new(FailureKind::Input, message);
     let name = name.strip_prefix('/').unwrap_or(name);
     let good = |part: &str| {
         let known = |char: char| char.is_ascii_alphanumeric() || "_-.".contains(char);
         !part.is_empty() && !part.starts_with('.') && part.len() <= 50 && part.chars().all(known)
     };
     if !name.split(':').all(good) {
-        return Err(refused(format!(
+        return Err(input_failure(format!(
             "`{name}` is not a valid command name: use letters, digits, `_`, `-`, `.`, and `:` \
                  between parts"
         )));
@@ -39,8 +39,9 @@ pub fn new_command(config: &Config, name: &str, scope: SettingScope) -> Result<P
         SettingScope::Workspace => config.cwd.join(".parallax/commands"),
     };
     let path = directory.join(format!("{}.toml", name.replace(':', "/")));
-    let failed =
-        |error: std::io::Error| refused(format!("failed to write `{}`: {error}", path.display()));
+    let failed = |error: std::io::Error| {
+        input_failure(format!("failed to write `{}`: {error}", path.display()))
+    };
     if let Some(directory) = path.parent() {
         let making = match scope {
             SettingScope::User => parallax_exec::create_private_folder(directory),

@@ -61,7 +61,7 @@ impl PreparedCommand {
         now: ApprovalMode,
     ) -> Result<Self, Failure> {
         let name = command.name.clone();
-        let (mode, refused) = mode_of(&command.overrides, &command.source, now, shared.trusted);
+        let (mode, warning) = mode_of(&command.overrides, &command.source, now, shared.trusted);
         let mut making = CommandPreparation::new(shared, catalog, mode);
         let steps = making
             .steps(command, line, arguments)
@@ -72,7 +72,7 @@ impl PreparedCommand {
             Some(agent) => shared.agent(agent),
             None => (None, None),
         };
-        let notices = notices.into_iter().chain(refused).chain(agent_notice).chain(making.notices);
+        let notices = notices.into_iter().chain(warning).chain(agent_notice).chain(making.notices);
         let notices = notices.map(|notice| format!("`/{name}`: {notice}")).collect();
         let has_none = overrides == TurnOverrides::default();
         Ok(Self {
@@ -245,10 +245,10 @@ impl PreparedCommand {
     /// cancelled.
     pub async fn run(self, cancel: &CancellationToken) -> Result<ExpandedCommand, Failure> {
         let name = self.name.clone();
-        let refused =
+        let command_failure =
             |reason: String| Failure::new(FailureKind::Input, format!("`/{name}`: {reason}"));
         if let Some(command) = self.questions().first() {
-            return Err(refused(format!(
+            return Err(command_failure(format!(
                 "its shell command `{command}` requires approval: allow it with a rule (see \
                  `parallax policy`), or run it in the terminal"
             )));
@@ -273,14 +273,15 @@ impl PreparedCommand {
                 ExpansionStep::File(path) => {
                     let shared = Arc::clone(&shared);
                     let reading = tokio::task::spawn_blocking(move || files::read(&shared, &path));
-                    let brought = reading.await.map_err(|error| refused(error.to_string()))?;
+                    let brought =
+                        reading.await.map_err(|error| command_failure(error.to_string()))?;
                     parts.extend(brought.parts);
                     notices.extend(brought.notices);
                 }
                 ExpansionStep::Prompt { server, prompt, values } => {
                     let Some(servers) = &shared.servers else { continue };
                     let asking = servers.prompt(&server, &prompt, &values);
-                    parts.extend(asking.await.map_err(refused)?);
+                    parts.extend(asking.await.map_err(command_failure)?);
                 }
                 ExpansionStep::Skill(skill) => {
                     let workspace = Arc::clone(&shared.workspace);
@@ -292,8 +293,8 @@ impl PreparedCommand {
                         }
                         Ok::<_, std::io::Error>(text)
                     });
-                    let text = reading.await.map_err(|error| refused(error.to_string()))?;
-                    let text = text.map_err(|error| refused(error.to_string()))?;
+                    let text = reading.await.map_err(|error| command_failure(error.to_string()))?;
+                    let text = text.map_err(|error| command_failure(error.to_string()))?;
                     parts.push(Part::text(text));
                 }
                 ExpansionStep::Shell(evaluated) => {
@@ -302,7 +303,7 @@ impl PreparedCommand {
                         None => running.await,
                         // Dropping the future terminates the command.
                         Some((end, all)) => timeout_at(end, running).await.map_err(|_| {
-                            refused(format!(
+                            command_failure(format!(
                                 "`{}` was stopped after {} s (`timeout`)",
                                 evaluated.text,
                                 all.as_secs_f64()
@@ -310,23 +311,23 @@ impl PreparedCommand {
                         })?,
                     };
                     let output = output.map_err(|reason| {
-                        refused(format!("`{}` failed to start: {reason}", evaluated.text))
+                        command_failure(format!("`{}` failed to start: {reason}", evaluated.text))
                     })?;
                     parts.push(Part::text(output));
                 }
             }
             if cancel.is_cancelled() {
-                return Err(refused("cancelled".to_owned()));
+                return Err(command_failure("cancelled".to_owned()));
             }
         }
         let mut prompt = prompt_of(parts);
         if prompt.text.trim().is_empty() && prompt.attachments.is_empty() {
-            return Err(refused("its prompt is empty".to_owned()));
+            return Err(command_failure("its prompt is empty".to_owned()));
         }
         // File references in the arguments are read as in any prompt.
         let expander = Expander::new(&shared.workspace, &shared.seen_files, None);
         let naming = tokio::task::spawn_blocking(move || expander.prompt(arguments));
-        let named = naming.await.map_err(|error| refused(error.to_string()))??;
+        let named = naming.await.map_err(|error| command_failure(error.to_string()))??;
         prompt.attachments.extend(named.attachments);
         prompt.attachments.extend(delegation(agent.as_slice()));
         prompt.overrides = overrides;

@@ -108,7 +108,7 @@ impl Commands {
         arguments: &str,
     ) -> Option<Result<PreparedCommand, Failure>> {
         let prompt = self.prompt_of(name)?;
-        let refused =
+        let input_failure =
             |reason: String| Failure::new(FailureKind::Input, format!("`/{name}`: {reason}"));
         let values = prompt.entry.fill(&parse_prompt_line(arguments));
         Some(match values {
@@ -119,7 +119,7 @@ impl Commands {
                 prompt.entry.name,
                 values,
             )),
-            Err(reason) => Err(refused(format!("{reason}; {}", help(&prompt)))),
+            Err(reason) => Err(input_failure(format!("{reason}; {}", help(&prompt)))),
         })
     }
 

@@ -44,8 +44,8 @@ impl DotenvSearch<'_> {
                 Ok(Some(read)) => {
                     let excluded = if of_ours { &[] } else { self.excluded };
                     let variables = dotenv::parse(&to_text(&read.bytes));
-                    let refused = environment.add(path.clone(), variables, excluded, of_project);
-                    warnings.extend(refused.iter().map(|name| {
+                    let rejected = environment.add(path.clone(), variables, excluded, of_project);
+                    warnings.extend(rejected.iter().map(|name| {
                         format!(
                             "`{}` cannot set `{name}`: set it in your environment or in the `.env` \
                              file of your home directory",

@@ -134,7 +134,7 @@ impl Environment {
         of_project: bool,
     ) -> Vec<String> {
         let names: Vec<String> = variables.iter().map(|(name, _)| name.clone()).collect();
-        let mut refused = Vec::new();
+        let mut rejected = Vec::new();
         for (name, value) in variables {
             if self.process.contains_key(&name) || excluded.contains(&name) {
                 continue;
@@ -144,14 +144,14 @@ impl Environment {
                 || names_a_prompt_file(&name, &value)
                 || self.redirects_api_key(&name, &names);
             if of_project && is_refused {
-                refused.push(name);
+                rejected.push(name);
                 continue;
             }
             self.dotenv.insert(name, value);
         }
         self.file = Some(file);
         self.is_project_file = of_project;
-        refused
+        rejected
     }
 
     /// Whether only a project file sets the variable.

@@ -77,8 +77,8 @@ pub fn set_setting(
     let file = match scope {
         SettingScope::User => config.dirs.parallax.join("settings.json"),
         SettingScope::Workspace => {
-            let refused = |reason| SettingError::Workspace { key: known.name, reason };
-            workspace_file(config, known.name, value.as_ref()).map_err(refused)?
+            let not_settable = |reason| SettingError::Workspace { key: known.name, reason };
+            workspace_file(config, known.name, value.as_ref()).map_err(not_settable)?
         }
     };
     // If the user had accepted the project's file, it stays accepted, because the user made this

@@ -7,7 +7,7 @@
 mod page;
 mod session_tap;
 
-pub use page::{Inline, PAGE, SCRIPT, STYLE, document, json_for_script};
+pub use page::{InlineElement, PAGE, SCRIPT, STYLE, document, json_for_script};
 pub use session_tap::{
     Observers, RunningSession, SessionTap, TapConnection, TapError, TapSocket, running_sessions,
 };

@@ -42,14 +42,14 @@ pub fn document(head: &str, end: &str) -> String {
 }
 
 /// A script or style inside a document, with the source that a content security policy names.
-pub struct Inline {
+pub struct InlineElement {
     /// The text.
     pub text: &'static str,
     /// `'sha256-…'`.
     pub source: String,
 }
 
-impl Inline {
+impl InlineElement {
     /// Creates an inline element with this text.
     pub fn new(text: &'static str) -> Self {
         let mut source = String::new();

@@ -61,7 +61,7 @@ pub(crate) async fn checks(launch: &SessionConfig) -> Vec<DoctorCheck> {
             return checks;
         }
     }
-    let (service, works) = service(launch, &base).await;
+    let (service, works) = check_service(launch, &base).await;
     checks.extend(service);
     checks.push(match works {
         true => check_key(launch).await,
@@ -240,7 +240,7 @@ fn name_error(host: &str, what: &str, reason: &str) -> DoctorCheck {
 }
 
 /// Sends a request without a key and compares the clocks.
-async fn service(launch: &SessionConfig, base: &Url) -> (Vec<DoctorCheck>, bool) {
+async fn check_service(launch: &SessionConfig, base: &Url) -> (Vec<DoctorCheck>, bool) {
     let options = client_options(launch, base);
     let building = tokio::task::spawn_blocking(move || parallax_http::client(&options));
     let client = match building.await {

@@ -63,14 +63,15 @@ impl SessionCheckpoints {
     }
 
     /// Undoes the turns from the last one back to the given one.
-    pub(crate) async fn undo_turns(&self, order: Rewind, inbox: &mut Inbox) -> UndoResult {
+    pub(crate) async fn undo_turns(&self, request: Rewind, inbox: &mut Inbox) -> UndoResult {
         let problem = |reason: &str| UndoResult {
-            turn: order.turn,
+            turn: request.turn,
             problem: Some(reason.to_owned()),
             ..UndoResult::default()
         };
         let Some(checkpoints) = self.store.clone() else { return problem(DISABLED) };
-        let undoing = tokio::task::spawn_blocking(move || undo_turns(checkpoints.as_ref(), order));
+        let undoing =
+            tokio::task::spawn_blocking(move || undo_turns(checkpoints.as_ref(), request));
         let undone = inbox.while_receiving(undoing).await;
         undone.unwrap_or_else(|_| problem("the undo crashed (this is a bug)"))
     }
@@ -78,12 +79,12 @@ impl SessionCheckpoints {
     /// Restores the files of a checkpoint. `turn` is the turn that the restore belongs to.
     pub(crate) async fn restore(
         &self,
-        order: Restore,
+        request: Restore,
         turn: u64,
         inbox: &mut Inbox,
     ) -> Result<UndoResult, String> {
         let checkpoints = self.store.clone().ok_or(DISABLED)?;
-        let restore = move || checkpoints.restore(order.change_time, turn, order.force);
+        let restore = move || checkpoints.restore(request.change_time, turn, request.force);
         let restored = inbox.while_receiving(tokio::task::spawn_blocking(restore)).await;
         restored.unwrap_or_else(|_| Err("the restore crashed (this is a bug)".into()))
     }
@@ -97,15 +98,15 @@ impl SessionCheckpoints {
 }
 
 /// Undoes each turn with changes from the last one back to the given one. Blocking.
-fn undo_turns(checkpoints: &dyn Checkpoints, order: Rewind) -> UndoResult {
+fn undo_turns(checkpoints: &dyn Checkpoints, request: Rewind) -> UndoResult {
     let mut turns: Vec<u64> = checkpoints.changes().into_iter().map(|(turn, _)| turn).collect();
-    turns.retain(|turn| *turn >= order.turn);
+    turns.retain(|turn| *turn >= request.turn);
     turns.sort_unstable();
     let (mut restored, mut unrestored) = (BTreeSet::new(), Vec::new());
     let mut problems = Vec::new();
     let mut force_helps = false;
     for turn in turns.into_iter().rev() {
-        match checkpoints.undo(Some(turn), order.force) {
+        match checkpoints.undo(Some(turn), request.force) {
             Ok(undone) => {
                 restored.extend(undone.restored);
                 unrestored.extend(undone.skipped);
@@ -117,7 +118,7 @@ fn undo_turns(checkpoints: &dyn Checkpoints, order: Rewind) -> UndoResult {
     let restored =
         restored.into_iter().filter(|path| !unrestored.iter().any(|(other, _)| other == path));
     UndoResult {
-        turn: order.turn,
+        turn: request.turn,
         prompt: None,
         restored: restored.collect(),
         skipped: unrestored.clone(),

@@ -20,8 +20,8 @@ use crate::inbox::Inbox;
 use crate::notices::Notices;
 
 pub(crate) use self::model_events::ResponseView;
-pub(crate) use self::session_events::{BeforeAgent, Continuations};
-pub(crate) use self::tool_events::{AfterTool, STOP_PREFIX};
+pub(crate) use self::session_events::{BeforeAgentResult, Continuations};
+pub(crate) use self::tool_events::{AfterToolInput, STOP_PREFIX};
 
 /// Hooks that run longer than this are shown in the status.
 const STATUS_DELAY: Duration = Duration::from_millis(300);

@@ -25,7 +25,7 @@ pub(crate) fn store(from: &Path, directory: &Path, to: &Path) -> Result<(), Eval
         .map_err(|error| EvalError::path(to, error))
 }
 
-/// Writes the recording for a run in `directory` to a file in `next to`, and returns that file.
+/// Writes the recording for a run in `directory` to a file in `temporary_directory`, and returns that file.
 /// Blocking.
 pub(crate) fn prepare(
     from: &Path,

@@ -230,7 +230,7 @@ impl OutputSink {
     }
 
     /// Returns live output, if it is due.
-    pub(crate) fn live(&mut self) -> Option<String> {
+    pub(crate) fn take_due_live_output(&mut self) -> Option<String> {
         let due = self.live.due_at()?;
         (due <= Instant::now()).then(|| self.live.take())
     }
@@ -246,7 +246,7 @@ impl OutputSink {
     }
 
     /// Returns the remaining live output.
-    pub(crate) fn last_live(&mut self) -> Option<String> {
+    pub(crate) fn take_remaining_live_output(&mut self) -> Option<String> {
         self.live.due_at()?;
         Some(self.live.take())
     }

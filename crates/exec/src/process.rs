@@ -216,7 +216,7 @@ impl RunningCommand {
                 }
                 () = wait_until(self.output.due_at()) => {
                     self.output.flush_log().await;
-                    if let Some(text) = self.output.live() {
+                    if let Some(text) = self.output.take_due_live_output() {
                         self.emit_live(&text, live);
                     }
                 }
@@ -235,7 +235,7 @@ impl RunningCommand {
                     Some(tokio::task::spawn_blocking(move || process_tree::terminate(&[tree])));
             }
         }
-        if let Some(text) = self.output.last_live() {
+        if let Some(text) = self.output.take_remaining_live_output() {
             self.emit_live(&text, live);
         }
         NextStep::CommandOutcome

@@ -8,9 +8,9 @@ mod portable;
 use std::io::{Read, Write};
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{ControllingSide, start};
+pub(crate) use linux::{PtyController, start};
 #[cfg(not(target_os = "linux"))]
-pub(crate) use portable::{ControllingSide, start};
+pub(crate) use portable::{PtyController, start};
 
 use crate::waiter::Waiter;
 
@@ -24,6 +24,6 @@ pub(crate) type InputWriter = Box<dyn Write + Send>;
 pub(crate) struct TerminalChild {
     pub(crate) pid: i32,
     pub(crate) waiter: Waiter,
-    pub(crate) side: ControllingSide,
+    pub(crate) controller: PtyController,
     pub(crate) reader: OutputReader,
 }

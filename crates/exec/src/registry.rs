@@ -259,7 +259,7 @@ impl Processes {
     /// Returns how often sandboxed commands of the session tried to reach an address without a
     /// route. The difference before and after a command shows whether the command needed the
     /// network.
-    pub fn missed_network(&self) -> u64 {
+    pub fn unroutable_attempts(&self) -> u64 {
         self.shared
             .session_namespaces
             .namespaces()

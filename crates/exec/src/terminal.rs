@@ -9,7 +9,7 @@ use vt100::capture::{
 };
 
 use crate::capture::TailBuffer;
-use crate::pseudo_terminal::{self, ControllingSide, OutputReader, TerminalChild};
+use crate::pseudo_terminal::{self, OutputReader, PtyController, TerminalChild};
 use crate::screen::screen_of;
 use crate::spawn_request::{SessionLeader, SpawnRequest};
 use crate::terminal_size::TerminalSize;
@@ -32,7 +32,7 @@ pub(crate) struct CommandTerminal {
 
 /// The terminal of a running command.
 pub(crate) struct TerminalHandle {
-    side: ControllingSide,
+    controller: PtyController,
     input: Option<SyncSender<Vec<u8>>>,
 }
 
@@ -43,14 +43,15 @@ pub(crate) fn start(
     leader: &SessionLeader,
     size: TerminalSize,
 ) -> std::io::Result<CommandTerminal> {
-    let TerminalChild { pid, waiter, side, reader } = pseudo_terminal::start(spawn, leader, size)?;
+    let TerminalChild { pid, waiter, controller, reader } =
+        pseudo_terminal::start(spawn, leader, size)?;
     let (chunks, output) = mpsc::channel(CHUNKS);
     // Ends with the command: when it is dead and every process has closed its terminal, which the
     // registry ensures.
     std::thread::Builder::new()
         .name("terminal-reader".into())
         .spawn(move || read_all(reader, &chunks))?;
-    let handle = TerminalHandle { side, input: None };
+    let handle = TerminalHandle { controller, input: None };
     Ok(CommandTerminal { pid, waiter, output, handle })
 }
 
@@ -74,7 +75,7 @@ fn read_all(mut reader: OutputReader, chunks: &mpsc::Sender<Vec<u8>>) {
 impl TerminalHandle {
     pub(crate) fn resize(&mut self, size: TerminalSize) {
         // Fails only if the command is gone, when there is nothing to resize.
-        drop(self.side.resize(size));
+        drop(self.controller.resize(size));
     }
 
     /// Passes input to the writer thread. If the command does not read for a long time, input that
@@ -92,7 +93,7 @@ impl TerminalHandle {
     }
 
     fn start_writer(&mut self) -> Option<SyncSender<Vec<u8>>> {
-        let mut writer = self.side.writer().ok()?;
+        let mut writer = self.controller.writer().ok()?;
         let (sender, receiver) = sync_channel::<Vec<u8>>(INPUTS);
         std::thread::Builder::new()
             .name("terminal-writer".into())

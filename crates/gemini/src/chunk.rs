@@ -57,9 +57,9 @@ pub fn parse_scripted_chunk(data: &[u8], model: &str, is_first: bool) -> Result<
         }
         ChunkError::Refused(payload) => {
             let status = payload.code.unwrap_or(500);
-            let refusal = ErrorResponse { status, payload: *payload, retry_after: None };
-            let class = classify(&refusal);
-            match refusal.into_error(Some(model), class, CREDENTIALS) {
+            let error_response = ErrorResponse { status, payload: *payload, retry_after: None };
+            let class = classify(&error_response);
+            match error_response.into_error(Some(model), class, CREDENTIALS) {
                 ModelError::Unavailable { status, message, .. } if !is_first => {
                     ModelError::Broken { status, message, retryable: true, delay: None }
                 }

@@ -85,15 +85,15 @@ impl Gemini {
         }
         let mut payload = ErrorPayload::from_body(&body);
         payload.message = self.transport().redact(std::mem::take(&mut payload.message));
-        let refusal = ErrorResponse { status: status.as_u16(), payload, retry_after };
-        match classify(&refusal) {
+        let error_response = ErrorResponse { status: status.as_u16(), payload, retry_after };
+        match classify(&error_response) {
             ErrorClass::Quota { .. } => Ok(KeyCheck::OutOfQuota),
             _ if status.as_u16() == 429 => Ok(KeyCheck::OutOfQuota),
             // A gateway may support only generation requests.
             _ if inner.endpoint.is_custom() && matches!(status.as_u16(), 404 | 405 | 501) => {
                 Ok(KeyCheck::Unsupported(status.as_u16()))
             }
-            class => Err(refusal.into_error(Some(COUNTED_BY), class, CREDENTIALS)),
+            class => Err(error_response.into_error(Some(COUNTED_BY), class, CREDENTIALS)),
         }
     }
 

@@ -443,7 +443,7 @@ fn play(script: SessionScript, input: Option<String>) -> HarnessResult {
             None => {
                 let prompt = Prompt { text: "sent".into(), ..Prompt::default() };
                 let typed = "typed".to_owned();
-                crate::prompt::run_with(
+                crate::prompt::run_prompt_with(
                     signals,
                     io,
                     ops,

@@ -43,7 +43,7 @@ pub use command_output::print_command_output;
 pub use exit::ExitCode;
 pub use failure::{ErrorObject, report_error, report_exhausted_budget, report_failure};
 pub use options::{OutputFormat, OutputWriters, RunOptions};
-pub use prompt::{run_on, run_prompt};
+pub use prompt::{continue_turn, run_prompt};
 pub use sanitize::{Sanitizer, one_line};
 pub use schema::OutputSchema;
 pub use signals::Signals;

@@ -25,20 +25,20 @@ pub async fn run_prompt(
     display_prompt: String,
     options: RunOptions,
 ) -> ExitCode {
-    run_with(Signals::listen(), io, ops, events, prompt, display_prompt, options).await
+    run_prompt_with(Signals::listen(), io, ops, events, prompt, display_prompt, options).await
 }
 
-/// Like [`run_prompt`], but resumes an interrupted turn.
-pub async fn run_on(
+/// Like [`run_prompt`], but continues an interrupted turn.
+pub async fn continue_turn(
     io: OutputWriters,
     ops: OpSender,
     events: &mut EventReader,
     options: RunOptions,
 ) -> ExitCode {
-    run_first(Signals::listen(), io, ops, events, Op::Continue, None, options).await
+    run_op(Signals::listen(), io, ops, events, Op::Continue, None, options).await
 }
 
-pub(crate) async fn run_with(
+pub(crate) async fn run_prompt_with(
     signals: Signals,
     io: OutputWriters,
     ops: OpSender,
@@ -47,15 +47,15 @@ pub(crate) async fn run_with(
     display_prompt: String,
     options: RunOptions,
 ) -> ExitCode {
-    run_first(signals, io, ops, events, Op::Prompt(prompt), Some(display_prompt), options).await
+    run_op(signals, io, ops, events, Op::Prompt(prompt), Some(display_prompt), options).await
 }
 
-async fn run_first(
+async fn run_op(
     signals: Signals,
     io: OutputWriters,
     ops: OpSender,
     events: &mut EventReader,
-    first: Op,
+    op: Op,
     display_prompt: Option<String>,
     options: RunOptions,
 ) -> ExitCode {
@@ -63,7 +63,7 @@ async fn run_first(
     runner.begin().await;
     let outcome = match runner.forced_outcome() {
         Some(outcome) => outcome,
-        None => turns(&mut runner, events, first, options.schema.map(AnswerSchema::new)).await,
+        None => turns(&mut runner, events, op, options.schema.map(AnswerSchema::new)).await,
     };
     runner.end_session(events).await;
     runner.end(&outcome).await;

@@ -214,7 +214,7 @@ impl StreamJsonFormatter {
         }
     }
 
-    fn usage(&mut self, call: &ModelCall, pending: &mut PendingOutput) {
+    fn push_usage(&mut self, call: &ModelCall, pending: &mut PendingOutput) {
         let line = UsageLine {
             model: &call.model,
             role: &call.role,
@@ -274,7 +274,7 @@ impl StreamJsonFormatter {
                 self.lines.push(pending, "session", line);
                 self.session_id = session_id;
             }
-            EventBody::ModelCall(call) => self.usage(call, pending),
+            EventBody::ModelCall(call) => self.push_usage(call, pending),
             EventBody::Routed(route) if route.source != RouteSource::Override => {
                 self.lines.push(pending, "model", route.as_ref());
             }

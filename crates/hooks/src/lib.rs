@@ -188,15 +188,15 @@ pub(crate) fn session_hook_runner(
     // Problems of extension hooks are reported with their extension.
     let of_project = |hook: &&Hook| hook.source == HookSource::Project;
     let waiting = hooks.iter().filter(of_project);
-    let refused: Vec<_> = waiting
+    let unaccepted: Vec<_> = waiting
         .filter(|hook| !hook.accepted && !hook.disabled)
         .map(|hook| code_text(hook.title()))
         .collect();
-    if !refused.is_empty() {
+    if !unaccepted.is_empty() {
         warnings.push(format!(
             "these hooks of the project are new or changed and do not run: `{}`; run `parallax \
                  hooks list` to see them and `parallax hooks accept` to accept them",
-            refused.join("`, `")
+            unaccepted.join("`, `")
         ));
     }
     let hooks: Vec<Hook> =

@@ -18,7 +18,7 @@ use crate::editor::HostEditor;
 use crate::error::DisconnectReason;
 use crate::open_files::OpenFiles;
 use connection_loop::ConnectionCommand;
-pub use diffs::{ClosedText, DiffDecision, OpenDiff};
+pub use diffs::{ClosedDiff, DiffDecision, OpenDiff};
 
 /// How many commands may wait.
 const COMMANDS: usize = 8;

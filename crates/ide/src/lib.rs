@@ -16,7 +16,7 @@ mod port_file;
 mod process_chain;
 
 pub use companion::{
-    ClosedText, Companion, CompanionSnapshot, CompanionStatus, DiffDecision, OpenDiff,
+    ClosedDiff, Companion, CompanionSnapshot, CompanionStatus, DiffDecision, OpenDiff,
 };
 pub use context_message::CompanionContext;
 pub use discovery::{DiscoveryOptions, host_editor};

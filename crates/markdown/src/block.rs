@@ -13,7 +13,7 @@ use pulldown_cmark::{
 };
 
 use super::code::{CodeBlockCache, code_rows};
-use super::inline::Inline;
+use super::inline::InlineBuilder;
 use super::numbers::Numbers;
 use super::{mermaid, table};
 use crate::render_options::RenderOptions;
@@ -182,7 +182,7 @@ struct Writer<'w, 'c> {
     /// Number of open quotes.
     quotes: usize,
     flow: BlockContext,
-    inline: Option<Inline<'w>>,
+    inline: Option<InlineBuilder<'w>>,
     code: Option<(String, String, usize)>,
     html: Option<(String, usize)>,
     table: Option<table::Table<'w>>,
@@ -219,7 +219,7 @@ impl<'w> Writer<'w, '_> {
             Event::Start(Tag::Paragraph) => self.begin_text(range.start, self.options.base),
             Event::Start(Tag::Heading { level, .. }) => {
                 self.begin_block(MarkdownBlock::Separate, range.start);
-                self.inline = Some(Inline::new(self.options, self.heading(level)));
+                self.inline = Some(InlineBuilder::new(self.options, self.heading(level)));
             }
             Event::End(TagEnd::Paragraph | TagEnd::Heading(_)) => self.end_inline(),
             Event::Start(Tag::BlockQuote(_)) => {
@@ -385,7 +385,7 @@ impl<'w> Writer<'w, '_> {
 
     fn begin_text(&mut self, at: usize, base: Style) {
         self.begin_block(MarkdownBlock::Text, at);
-        self.inline = Some(Inline::new(self.options, base));
+        self.inline = Some(InlineBuilder::new(self.options, base));
     }
 
     /// Ends text without a paragraph around it and adds the empty row before a block.

@@ -11,7 +11,7 @@ use crate::render_options::RenderOptions;
 use parallax_screen::sanitize;
 
 /// Collects the inline events of one block into lines that are not wrapped yet.
-pub(super) struct Inline<'l> {
+pub(super) struct InlineBuilder<'l> {
     options: &'l RenderOptions<'l>,
     /// The active styles, innermost last; never empty.
     styles: Vec<Style>,
@@ -34,7 +34,7 @@ struct OpenLink {
     brackets: bool,
 }
 
-impl<'l> Inline<'l> {
+impl<'l> InlineBuilder<'l> {
     pub(super) fn new(options: &'l RenderOptions<'l>, base: Style) -> Self {
         Self {
             options,

@@ -3,7 +3,7 @@
 use parallax_screen::{Line, Span, longest_word, wrap};
 use pulldown_cmark::{Alignment, Event, Tag, TagEnd};
 
-use super::inline::Inline;
+use super::inline::InlineBuilder;
 use crate::render_options::RenderOptions;
 
 /// Minimum width of a column of a drawn table.
@@ -15,7 +15,7 @@ pub(super) struct Table<'l> {
     alignments: Vec<Alignment>,
     /// The rows, starting with the header. A cell has the lines of its text.
     rows: Vec<Vec<Vec<Line>>>,
-    cell: Option<Inline<'l>>,
+    cell: Option<InlineBuilder<'l>>,
     in_head: bool,
 }
 
@@ -32,7 +32,7 @@ impl<'l> Table<'l> {
             }
             Event::Start(Tag::TableCell) => {
                 let base = if self.in_head { self.options.base.bold() } else { self.options.base };
-                self.cell = Some(Inline::for_table_cell(self.options, base));
+                self.cell = Some(InlineBuilder::for_table_cell(self.options, base));
             }
             Event::End(TagEnd::TableCell) => {
                 if let (Some(cell), Some(row)) = (self.cell.take(), self.rows.last_mut()) {

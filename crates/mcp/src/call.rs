@@ -126,7 +126,7 @@ fn advance(report: &ProgressNotificationParam) -> Option<ProgressUpdate> {
 }
 
 /// The limits of a request.
-pub(crate) struct Bounds {
+pub(crate) struct RequestOptions {
     /// The timeout without an answer or progress.
     pub(crate) timeout: Duration,
     /// Cancels the request.
@@ -135,7 +135,7 @@ pub(crate) struct Bounds {
     pub(crate) progress: Option<Arc<dyn Progress>>,
 }
 
-impl Bounds {
+impl RequestOptions {
     pub(crate) fn with_timeout(timeout: Duration) -> Self {
         Self { timeout, cancel: CancellationToken::new(), progress: None }
     }
@@ -146,10 +146,10 @@ impl Bounds {
 pub(crate) async fn request(
     peer: &Peer<RoleClient>,
     request: ClientRequest,
-    bounds: Bounds,
+    bounds: RequestOptions,
     listeners: &Listeners,
 ) -> Result<Value, McpError> {
-    let Bounds { timeout, cancel, progress } = bounds;
+    let RequestOptions { timeout, cancel, progress } = bounds;
     let started_at = Instant::now();
     let mut options = PeerRequestOptions::no_options();
     if let Some(trace) = progress.as_ref().and_then(|it| it.trace_headers_of_mcp_request()) {

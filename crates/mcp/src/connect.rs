@@ -26,9 +26,9 @@ use crate::handler::Handler;
 use crate::lines::MAX_BYTES;
 use crate::oauth::{self, BearerTokens, TokenFiles};
 use crate::readable::EventRepairClient;
-use crate::sse::Sse;
+use crate::sse::SseConnection;
 use crate::stderr_tail::StderrTail;
-use crate::stdio::Stdio;
+use crate::stdio::StdioTransport;
 use crate::wire::LoggedTransport;
 
 /// The header that names the project to be billed.
@@ -98,7 +98,7 @@ impl ServerEnvironment {
                 let started = self.processes.start_stdio(program).await;
                 let (process, streams) =
                     started.map_err(|error| McpError::Start { reason: not_started(&error) })?;
-                let stdio = Stdio::new(process, streams, tail.clone());
+                let stdio = StdioTransport::new(process, streams, tail.clone());
                 handler
                     .serve(LoggedTransport::wrap(stdio, server, self.observer.as_ref()))
                     .await
@@ -214,7 +214,7 @@ impl ServerEnvironment {
         let kind = credentials.as_ref().map(|(_, kind)| *kind);
         let parameter = server.oauth.token_param_name.clone();
         let bearer = credentials.map(|(manager, _)| BearerTokens::new(manager, parameter));
-        let opened = Sse::open(self.client()?, url, headers, bearer).await;
+        let opened = SseConnection::open(self.client()?, url, headers, bearer).await;
         let sse = opened.map_err(|error| self.add_proxy(url, with_credential_kind(kind, error)))?;
         handler
             .serve(LoggedTransport::wrap(sse, server, self.observer.as_ref()))

@@ -13,7 +13,7 @@ pub(crate) struct ElicitationState {
     running: watch::Sender<BTreeSet<u64>>,
     next: AtomicU64,
     permit: Arc<Semaphore>,
-    refuse_all: AtomicBool,
+    decline_all: AtomicBool,
 }
 
 impl Default for ElicitationState {
@@ -22,7 +22,7 @@ impl Default for ElicitationState {
             running: watch::channel(BTreeSet::new()).0,
             next: AtomicU64::new(0),
             permit: Arc::new(Semaphore::new(1)),
-            refuse_all: AtomicBool::new(false),
+            decline_all: AtomicBool::new(false),
         }
     }
 }
@@ -63,7 +63,7 @@ impl ElicitationState {
     /// Returns the permit for one request, or `None` if another request is open or the user wants
     /// no more.
     pub(crate) fn acquire(&self) -> Option<OwnedSemaphorePermit> {
-        if self.refuse_all.load(Ordering::Acquire) {
+        if self.decline_all.load(Ordering::Acquire) {
             return None;
         }
         Arc::clone(&self.permit).try_acquire_owned().ok()
@@ -71,6 +71,6 @@ impl ElicitationState {
 
     /// Rejects all further requests of this server in this session.
     pub(crate) fn stop(&self) {
-        self.refuse_all.store(true, Ordering::Release);
+        self.decline_all.store(true, Ordering::Release);
     }
 }

@@ -16,14 +16,14 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
 use serde_json::Value;
 
-use crate::inbound::Inbound;
+use crate::inbound::InboundContext;
 use crate::user_requests::{TIMEOUT, UserRequest, UserResponse};
 use crate::{CLIENT_NAME, schema};
 
 /// Handles the messages of one server.
 #[derive(Clone)]
 pub(crate) struct Handler {
-    server: Weak<Inbound>,
+    server: Weak<InboundContext>,
     can_ask: bool,
     can_sample: bool,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Handler {
 impl Handler {
     /// Creates a handler. `can_ask` and `can_sample` state whether the user can answer elicitation
     /// requests and the model can answer sampling requests.
-    pub(crate) fn new(server: Weak<Inbound>, can_ask: bool, can_sample: bool) -> Self {
+    pub(crate) fn new(server: Weak<InboundContext>, can_ask: bool, can_sample: bool) -> Self {
         Self { server, can_ask, can_sample }
     }
 }

@@ -12,7 +12,7 @@ use crate::stderr_tail::StderrTail;
 use crate::user_requests::UserRequestHandler;
 
 /// The context for handling requests and notifications of one server.
-pub(crate) struct Inbound {
+pub(crate) struct InboundContext {
     /// The name of the server.
     pub(crate) name: String,
     /// Returns the workspace directories that the server may learn of.

@@ -12,7 +12,7 @@ use rmcp::{Peer, RoleClient};
 use serde_json::Value;
 
 use crate::bounds::{self, LimitedTools};
-use crate::call::{Bounds, request};
+use crate::call::{RequestOptions, request};
 use crate::catalog::{Catalog, PromptEntry, ResourceEntry, ToolEntry};
 use crate::error::McpError;
 use crate::messages::UNREADABLE_ENTRY;
@@ -154,7 +154,12 @@ impl Server {
         }
         let limit = self.config.timeout.min(LISTING);
         pages::read(key, |cursor| {
-            request(peer, build(cursor), Bounds::with_timeout(limit), &self.inbound.listeners)
+            request(
+                peer,
+                build(cursor),
+                RequestOptions::with_timeout(limit),
+                &self.inbound.listeners,
+            )
         })
         .await
     }

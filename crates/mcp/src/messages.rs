@@ -474,11 +474,11 @@ fn readable_entries(result: &RawValue) -> Option<Value> {
 
 fn entry_or_its_name(entry: &str) -> Value {
     #[derive(serde::Deserialize)]
-    struct Named {
+    struct EntryName {
         name: Option<String>,
     }
     serde_json::from_str(entry).unwrap_or_else(|_| {
-        let named = serde_json::from_str(entry).unwrap_or(Named { name: None });
+        let named = serde_json::from_str(entry).unwrap_or(EntryName { name: None });
         json!({ UNREADABLE_ENTRY: named.name })
     })
 }

@@ -8,6 +8,6 @@ mod flow;
 mod store;
 
 pub(crate) use bearer::{BearerTokens, manager, stored_manager};
-pub use flow::{SignIn, sign_in};
+pub use flow::{SignInUi, sign_in};
 pub(crate) use store::BoxedResult;
 pub use store::TokenFiles;

@@ -7,7 +7,7 @@ use parallax_protocol::untrusted::sanitize;
 use rmcp::model::{GetPromptRequest, GetPromptRequestParams};
 use serde_json::Value;
 
-use crate::call::Bounds;
+use crate::call::RequestOptions;
 use crate::catalog::PromptEntry;
 use crate::servers::Servers;
 
@@ -147,7 +147,7 @@ impl Servers {
             let params = GetPromptRequestParams::new(prompt).with_arguments(arguments.collect());
             GetPromptRequest::new(params).into()
         };
-        let asking = of.ask(request, Bounds::with_timeout(of.config.timeout), true);
+        let asking = of.ask(request, RequestOptions::with_timeout(of.config.timeout), true);
         let (result, _) = asking.await;
         let result = result.map_err(|error| format!("`{prompt}` of `{server}`: {error}"))?;
         let messages = result.get("messages").and_then(Value::as_array);

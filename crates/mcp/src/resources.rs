@@ -7,7 +7,7 @@ use rmcp::model::{ReadResourceRequest, ReadResourceRequestParams};
 use serde_json::Value;
 
 use crate::blocks::clip;
-use crate::call::Bounds;
+use crate::call::RequestOptions;
 use crate::error::McpError;
 use crate::media::{UNKNOWN, media_type};
 use crate::server::Server;
@@ -85,7 +85,7 @@ pub(crate) async fn read(
     cancel: CancellationToken,
 ) -> Result<String, McpError> {
     let request = || ReadResourceRequest::new(ReadResourceRequestParams::new(uri)).into();
-    let bounds = Bounds { cancel, ..Bounds::with_timeout(server.config.timeout) };
+    let bounds = RequestOptions { cancel, ..RequestOptions::with_timeout(server.config.timeout) };
     let (result, _) = server.ask(request, bounds, true).await;
     let result = result?;
     let contents = result.get("contents").and_then(Value::as_array);

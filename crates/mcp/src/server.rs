@@ -16,12 +16,12 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::call::{Bounds, Listeners, request};
+use crate::call::{Listeners, RequestOptions, request};
 use crate::catalog::Catalog;
 use crate::connect::Connection;
 use crate::error::McpError;
 use crate::handler::Handler;
-use crate::inbound::Inbound;
+use crate::inbound::InboundContext;
 use crate::names::display_name;
 use crate::restart_backoff::WAITS;
 use crate::sampling::SamplingBudget;
@@ -43,7 +43,7 @@ pub(crate) struct Server {
     pub(crate) shared_servers: Arc<SharedServers>,
     pub(crate) stderr_tail: StderrTail,
     /// What its requests and notifications need.
-    pub(crate) inbound: Arc<Inbound>,
+    pub(crate) inbound: Arc<InboundContext>,
     key: String,
     state: Mutex<ServerState>,
     /// Held while the server is being started.
@@ -59,7 +59,7 @@ impl Server {
             (config.start_block == StartBlock::Open).then(|| shared_servers.cache.get(&key));
         let state = ServerState::new(&config, known);
         let stderr_tail = StderrTail::default();
-        let inbound = Arc::new(Inbound {
+        let inbound = Arc::new(InboundContext {
             name: config.name.clone(),
             roots: Arc::clone(&shared_servers.roots),
             prompter: shared_servers.prompter.clone(),
@@ -527,7 +527,7 @@ impl Server {
     pub(crate) async fn ask(
         self: &Arc<Self>,
         build: impl Fn() -> ClientRequest,
-        bounds: Bounds,
+        bounds: RequestOptions,
         repeatable: bool,
     ) -> (Result<Value, McpError>, Option<String>) {
         self.watch_during(self.send(build, bounds, repeatable)).await
@@ -536,10 +536,10 @@ impl Server {
     async fn send(
         self: &Arc<Self>,
         build: impl Fn() -> ClientRequest,
-        bounds: Bounds,
+        bounds: RequestOptions,
         repeatable: bool,
     ) -> Result<Value, McpError> {
-        let Bounds { timeout, cancel, progress } = bounds;
+        let RequestOptions { timeout, cancel, progress } = bounds;
         // A request that was never sent is retried for a while, one that may have been sent only
         // once.
         let mut waits = WAITS.iter().take(if repeatable { 3 } else { 0 });
@@ -550,7 +550,8 @@ impl Server {
                 () = cancel.cancelled() => return Err(McpError::Cancelled),
                 peer = self.link() => peer?,
             };
-            let bounds = Bounds { timeout, cancel: cancel.clone(), progress: progress.clone() };
+            let bounds =
+                RequestOptions { timeout, cancel: cancel.clone(), progress: progress.clone() };
             let _running = self.inbound.requests.call();
             match request(&peer, build(), bounds, &self.inbound.listeners).await {
                 // The connection was lost; the request itself is valid.

@@ -23,7 +23,7 @@ use crate::oauth::BearerTokens;
 type ByteStream = BoxStream<'static, Result<bytes::Bytes, parallax_http::reqwest::Error>>;
 
 /// A connection over server-sent events.
-pub(crate) struct Sse {
+pub(crate) struct SseConnection {
     client: Client,
     messages: Url,
     headers: HeaderMap,
@@ -34,7 +34,7 @@ pub(crate) struct Sse {
     batch: VecDeque<ServerJsonRpcMessage>,
 }
 
-impl Sse {
+impl SseConnection {
     /// Opens the stream and waits for the message URL.
     pub(crate) async fn open(
         client: Client,
@@ -101,7 +101,7 @@ async fn get(
     })
 }
 
-impl Transport<RoleClient> for Sse {
+impl Transport<RoleClient> for SseConnection {
     type Error = io::Error;
 
     fn send(

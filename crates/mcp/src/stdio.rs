@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::lines::{FloodDetector, LineSplitter, LineTooLong, ReadRateLimit};
 use crate::messages::OpenRequests;
-use crate::spread::SpreadObject;
+use crate::multiline_object::MultilineObject;
 use crate::stderr_tail::StderrTail;
 
 /// Maximum messages that may wait for the server to read them. They accumulate once the pipe is
@@ -37,7 +37,7 @@ const EARLY_END: Duration = Duration::from_secs(1);
 
 /// The streams of a server. Closing or dropping this terminates the server and all processes that
 /// it started.
-pub(crate) struct Stdio {
+pub(crate) struct StdioTransport {
     stdin: Arc<Mutex<Option<ChildStdin>>>,
     /// Each message waiting to be written holds a clone.
     queued_messages: Arc<()>,
@@ -45,7 +45,7 @@ pub(crate) struct Stdio {
     pace: ReadRateLimit,
     skipped: FloodDetector,
     /// Lines that are not messages, but may be one together.
-    partial_object: SpreadObject,
+    partial_object: MultilineObject,
     open: OpenRequests,
     batch: VecDeque<ServerJsonRpcMessage>,
     /// The id of the `initialize` request until it is answered.
@@ -60,7 +60,7 @@ pub(crate) struct Stdio {
     has_responded: bool,
 }
 
-impl Stdio {
+impl StdioTransport {
     /// Takes over the streams. Standard error goes to `stderr_tail`.
     pub(crate) fn new(
         process: StdioServer,
@@ -77,7 +77,7 @@ impl Stdio {
             lines: LineSplitter::new(BufReader::with_capacity(64 * 1024, streams.stdout)),
             pace: ReadRateLimit::new(),
             skipped: FloodDetector::new(),
-            partial_object: SpreadObject::default(),
+            partial_object: MultilineObject::default(),
             open: OpenRequests::default(),
             batch: VecDeque::new(),
             initialize: None,
@@ -175,7 +175,7 @@ impl Stdio {
     }
 }
 
-impl Transport<RoleClient> for Stdio {
+impl Transport<RoleClient> for StdioTransport {
     type Error = io::Error;
 
     fn send(

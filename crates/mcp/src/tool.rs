@@ -18,7 +18,7 @@ use rmcp::model::{CallToolRequest, CallToolRequestParams};
 use serde_json::{Value, json};
 
 use crate::blocks::ResultSource;
-use crate::call::Bounds;
+use crate::call::RequestOptions;
 use crate::catalog::ToolEntry;
 use crate::error::McpError;
 use crate::names::{display_name, full_name};
@@ -161,7 +161,7 @@ impl ToolShared {
                 .with_arguments(arguments.clone());
             CallToolRequest::new(params).into()
         };
-        let bounds = Bounds {
+        let bounds = RequestOptions {
             timeout: self.server.config.timeout,
             cancel: run.cancel.clone(),
             progress: Some(Arc::clone(&run.progress)),

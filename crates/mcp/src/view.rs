@@ -10,7 +10,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use serde_json::Value;
 
 use crate::{
-    ChangeNotifier, PendingSignIn, ServerStatus, Servers, SignIn, Status, TokenFiles, sign_in,
+    ChangeNotifier, PendingSignIn, ServerStatus, Servers, SignInUi, Status, TokenFiles, sign_in,
 };
 
 /// The MCP servers of a session. Cheap to clone.
@@ -295,7 +295,7 @@ struct BrowserSignIn {
     opens_browser: bool,
 }
 
-impl SignIn for BrowserSignIn {
+impl SignInUi for BrowserSignIn {
     fn show(&self, address: &str) {
         (self.show)(address);
         if self.opens_browser {

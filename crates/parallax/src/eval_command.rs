@@ -181,13 +181,13 @@ pub(crate) async fn run(arguments: EvalArguments) -> Result<ExitCode, Failure> {
 }
 
 /// The destinations of the results.
-struct Paths {
+struct OutputPaths {
     out: Option<PathBuf>,
     html: Option<PathBuf>,
     atif: Option<PathBuf>,
 }
 
-fn suite(arguments: &EvalArguments) -> Result<(Suite, Paths), Failure> {
+fn suite(arguments: &EvalArguments) -> Result<(Suite, OutputPaths), Failure> {
     let mut cases = arguments.cases.clone();
     let answers = match (&arguments.replay, arguments.record) {
         (Some(Some(path)), _)
@@ -222,7 +222,7 @@ fn suite(arguments: &EvalArguments) -> Result<(Suite, Paths), Failure> {
         retains_failed: arguments.keep,
         allows_changed_requests: arguments.replay_non_strict,
     };
-    let paths = Paths {
+    let paths = OutputPaths {
         out: arguments.out.clone(),
         html: arguments.html.clone(),
         atif: arguments.atif.clone(),

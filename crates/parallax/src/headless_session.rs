@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use parallax_headless::{
     ConversationSession, ErrorObject, ExitCode, OutputFormat, OutputSchema, OutputWriters,
-    RunOptions, Signals, print_command_output, report_error, report_exhausted_budget, run_on,
-    run_prompt, run_stream_input,
+    RunOptions, Signals, continue_turn, print_command_output, report_error,
+    report_exhausted_budget, run_prompt, run_stream_input,
 };
 use parallax_protocol::content::Part;
 use parallax_protocol::event::{EventBody, Failure, ItemDone, Level};
@@ -221,7 +221,7 @@ async fn run_prompts(
     options.warnings.extend(stdin.warnings);
     // Without a prompt, the interrupted turn is continued.
     if session.is_cut_off() && prompt.is_none() && stdin.text.trim().is_empty() {
-        return Ok(run_on(OutputWriters::standard(), session.ops(), events, options).await);
+        return Ok(continue_turn(OutputWriters::standard(), session.ops(), events, options).await);
     }
     let prompt_text = assemble(&stdin.text, prompt.as_deref())?;
     // Runs concurrently, so that the prompt does not wait for files that it does not use.

@@ -24,7 +24,7 @@ use crate::command_line;
 use crate::extension_commands::{ExtensionCommand, enable_log};
 use crate::session_flags::SessionFlags;
 use crate::startup_info::StartupInfo;
-use crate::usage::{self, Usage};
+use crate::usage::{self, UsageError};
 use crate::worktrees_command::{self, WorktreesAction};
 
 pub(crate) use self::error::InvocationError;
@@ -201,14 +201,14 @@ fn to_invocation(
         && let Some(message) = usage::unknown_second_word(first, second)
     {
         let as_prompt = format!("to send the words to the model: parallax -p \"{first} {second}\"");
-        return Err(Usage::new(message, as_prompt).into());
+        return Err(UsageError::new(message, as_prompt).into());
     }
     if let [word] = arguments.words.as_slice()
         && session.prompt.is_none()
         && let Some(message) = usage::unknown_word(word)
     {
         let as_prompt = format!("To send the word to the model: parallax -p {word}");
-        return Err(Usage::new(message, as_prompt).into());
+        return Err(UsageError::new(message, as_prompt).into());
     }
     if let Some(directory) = session.cd.take() {
         std::env::set_current_dir(&directory).map_err(|error| {
@@ -252,12 +252,12 @@ fn to_invocation(
     }
     if flags.worktree.is_some() && (is_acp || streams) {
         let hint = "Omit it, and start the program in a worktree.";
-        return Err(Usage::new("`--worktree` requires a prompt or a terminal", hint).into());
+        return Err(UsageError::new("`--worktree` requires a prompt or a terminal", hint).into());
     }
     if is_background {
         if is_acp || streams || first.is_some() {
             let hint = "Example: `parallax --bg -p \"…\"`.";
-            return Err(Usage::new("`--bg` requires a prompt and no other input", hint).into());
+            return Err(UsageError::new("`--bg` requires a prompt and no other input", hint).into());
         }
         flags.options.interactive = true;
         flags.options.waits_for_servers = true;
@@ -265,7 +265,7 @@ fn to_invocation(
     }
     if is_acp {
         if prompt.is_some() {
-            return Err(Usage::new(
+            return Err(UsageError::new(
                 "`--acp` reads its prompts from stdin",
                 "Omit the prompt or the option.",
             )
@@ -276,7 +276,7 @@ fn to_invocation(
     }
     if streams {
         if prompt.is_some() {
-            return Err(Usage::new(
+            return Err(UsageError::new(
                 "`--input-format stream-json` reads its prompts from stdin",
                 "Omit the prompt or the option.",
             )
@@ -366,7 +366,7 @@ fn prompt_of(
     words: Vec<String>,
 ) -> Result<Option<String>, InvocationError> {
     match (session.prompt.take(), words.is_empty()) {
-        (Some(_), false) => Err(Usage::new(
+        (Some(_), false) => Err(UsageError::new(
             "The prompt cannot be given both with `--prompt` and as words",
             "If the words belong to the prompt, quote it: parallax -p \"…\"",
         )

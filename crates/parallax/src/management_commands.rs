@@ -10,7 +10,7 @@ use parallax_extensions::GALLERY;
 use parallax_headless::one_line;
 use parallax_protocol::event::Failure;
 use parallax_protocol::op::Op;
-use parallax_sdk::rewind_preview::RewindPreview;
+use parallax_sdk::rewind_preview::RewindPreviewer;
 use parallax_sdk::{OpenSession, SessionConfig};
 
 use crate::command_result::{CommandResult, input_failure};
@@ -143,7 +143,7 @@ fn path_in(directory: &Path, source: &str) -> String {
     }
 }
 
-fn restore(preview: &RewindPreview, name: &str) -> Result<CommandReply, Failure> {
+fn restore(preview: &RewindPreviewer, name: &str) -> Result<CommandReply, Failure> {
     if !preview.checkpointing {
         let text = "To restore single changes, enable `general.checkpointing.enabled`.";
         return Err(input_failure(text.to_owned()));

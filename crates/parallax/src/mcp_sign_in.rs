@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 use parallax_headless::one_line;
-use parallax_mcp::SignIn;
+use parallax_mcp::SignInUi;
 use parallax_protocol::BoxFuture;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
@@ -12,7 +12,7 @@ pub(crate) struct SignInTerminal {
     pub(crate) no_browser: bool,
 }
 
-impl SignIn for SignInTerminal {
+impl SignInUi for SignInTerminal {
     fn show(&self, address: &str) {
         let how = match self.no_browser {
             true => "open this URL, then paste the URL that the browser is redirected to",

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use parallax_checkpoints::undo::{ChangeKind, TurnChanges, Undo, UndoSession, local_time};
+use parallax_checkpoints::undo::{ChangeKind, TurnChanges, UndoSession, UndoStore, local_time};
 use parallax_headless::{ExitCode, OutputFormat, json_document, one_line};
 use parallax_protocol::event::{Failure, FailureKind, UndoResult};
 
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
         None if arguments.redo => UndoSession::LastUndo,
         None => UndoSession::LastChange,
     };
-    let undo = Undo::open_project(&directory, std::env::vars_os().collect(), session)?;
+    let undo = UndoStore::open_project(&directory, std::env::vars_os().collect(), session)?;
     if arguments.list {
         let turns = undo.list()?;
         return Ok(print_text(&match format(arguments) {
@@ -93,7 +93,7 @@ fn to_pretty_json(value: serde_json::Result<Value>) -> String {
 /// Returns the JSON object of a turn, with the number that `parallax undo NUMBER` takes.
 fn turn_json(
     (number, turn): &(Option<u64>, TurnChanges),
-    undo: &Undo,
+    undo: &UndoStore,
 ) -> serde_json::Result<Value> {
     let mut json = serde_json::to_value(turn)?;
     if let Some(object) = json.as_object_mut() {
@@ -105,7 +105,7 @@ fn turn_json(
 }
 
 /// Returns the JSON object of a result, with the session.
-fn result_json(undone: &UndoResult, undo: &Undo) -> serde_json::Result<Value> {
+fn result_json(undone: &UndoResult, undo: &UndoStore) -> serde_json::Result<Value> {
     let mut json = serde_json::to_value(undone)?;
     if let Some(object) = json.as_object_mut() {
         object.insert("session".to_owned(), json!(undo.session));
@@ -118,7 +118,7 @@ fn heading(prompt: Option<u64>) -> String {
     prompt.map_or_else(|| "A rewound prompt".to_owned(), |number| format!("Turn {number}"))
 }
 
-fn list(turns: &[(Option<u64>, TurnChanges)], undo: &Undo) -> String {
+fn list(turns: &[(Option<u64>, TurnChanges)], undo: &UndoStore) -> String {
     if turns.is_empty() {
         return "Nothing to undo.\n".to_owned();
     }
@@ -164,7 +164,7 @@ fn shorten_prompt(prompt: &str) -> String {
     }
 }
 
-fn format_result(undone: &UndoResult, undo: &Undo, arguments: &UndoArguments) -> String {
+fn format_result(undone: &UndoResult, undo: &UndoStore, arguments: &UndoArguments) -> String {
     let (turn, session) = (heading(undone.prompt), undo.short_id());
     let mut text =
         format!("{turn} of session {session}: {} restored", count(undone.restored.len()));

@@ -16,12 +16,12 @@ use crate::program_name::with_called_name;
 
 /// The reason and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub(crate) struct UsageError {
     pub(crate) message: String,
     pub(crate) hint: String,
 }
 
-impl Usage {
+impl UsageError {
     pub(crate) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { message: message.into(), hint: hint.into() }
     }
@@ -48,16 +48,16 @@ pub(crate) fn is_missing_value(error: &clap::Error, flag: &str) -> bool {
 const SEE_HELP: &str = "See `parallax --help`.";
 
 /// Converts an error of clap to our wording.
-pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> Usage {
+pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> UsageError {
     if argv.get(1).is_some_and(|word| word == "demo") {
-        return Usage::new(
+        return UsageError::new(
             "`demo` takes no arguments",
             "To send these words to the model, quote the prompt: parallax -p \"demo …\"",
         );
     }
     let is_trust = argv.get(1).is_some_and(|word| word == "trust");
     if is_trust && error.kind() == ErrorKind::InvalidSubcommand {
-        return Usage::new(
+        return UsageError::new(
             "Unknown subcommand of `trust`",
             "See `parallax trust --help`. To send these words to the model, quote the prompt: \
              parallax -p \"trust …\"",
@@ -73,23 +73,23 @@ pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> Usage {
                 (None, Some(near)) => format!("Did you mean `--{near}`?"),
                 (None, None) => SEE_HELP.to_owned(),
             };
-            Usage::new(format!("Unknown option `{argument}`"), hint)
+            UsageError::new(format!("Unknown option `{argument}`"), hint)
         }
         ErrorKind::InvalidValue if value.is_empty() => {
-            Usage::new(format!("`{argument}` requires a value"), choices(error))
+            UsageError::new(format!("`{argument}` requires a value"), choices(error))
         }
         ErrorKind::InvalidValue => {
-            Usage::new(format!("Invalid value `{value}` for `{argument}`"), choices(error))
+            UsageError::new(format!("Invalid value `{value}` for `{argument}`"), choices(error))
         }
         ErrorKind::ValueValidation => {
             let reason =
                 std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-            Usage::new(format!("Invalid value `{value}` for `{argument}`: {reason}"), SEE_HELP)
+            UsageError::new(format!("Invalid value `{value}` for `{argument}`: {reason}"), SEE_HELP)
         }
         ErrorKind::InvalidUtf8 => {
             let word = argv.iter().find(|word| word.to_str().is_none());
             let shown = word.map(|word| word.as_encoded_bytes().escape_ascii().to_string());
-            Usage::new(
+            UsageError::new(
                 format!("The argument `{}` is not valid UTF-8", shown.unwrap_or_default()),
                 "Pass a prompt in another encoding through standard input, and rename directories \
                  or start in them",
@@ -102,12 +102,12 @@ pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> Usage {
                 }
                 _ => argument,
             };
-            Usage::new(format!("Missing {missing}"), usage_line(error))
+            UsageError::new(format!("Missing {missing}"), usage_line(error))
         }
         _ => {
             let rendered = error.to_string();
             let first = rendered.lines().next().unwrap_or_default();
-            Usage::new(first.strip_prefix("error: ").unwrap_or(first), SEE_HELP)
+            UsageError::new(first.strip_prefix("error: ").unwrap_or(first), SEE_HELP)
         }
     }
 }
@@ -216,7 +216,7 @@ fn describe_value(value: &ContextValue) -> String {
 }
 
 /// Detects a flag that was parsed as the prompt's text: `-p --yolo`.
-pub(crate) fn flag_as_prompt(argv: &[OsString]) -> Option<Usage> {
+pub(crate) fn flag_as_prompt(argv: &[OsString]) -> Option<UsageError> {
     let mut words = argv.iter().skip(1).map(|word| word.to_string_lossy()).peekable();
     while let Some(word) = words.next() {
         if word == "--" {
@@ -227,7 +227,7 @@ pub(crate) fn flag_as_prompt(argv: &[OsString]) -> Option<Usage> {
         }
         let next = words.peek()?;
         if next.len() > 1 && next.starts_with('-') && !next.contains(char::is_whitespace) {
-            return Some(Usage::new(
+            return Some(UsageError::new(
                 format!("`{word}` requires a value, and `{next}` looks like an option"),
                 format!("If it is the prompt, use `--prompt={next}`."),
             ));

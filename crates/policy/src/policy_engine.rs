@@ -153,7 +153,7 @@ impl Policy {
         held
     }
 
-    fn finding(&self, call: &CallQuery<'_>, rule: Option<&Rule>) -> TentativeDecision {
+    fn decision_of_rule(&self, call: &CallQuery<'_>, rule: Option<&Rule>) -> TentativeDecision {
         let tool = call.query.tool;
         let Some(rule) = rule else {
             let reason = format!("No rule covers `{tool}`, so it requires approval");
@@ -180,9 +180,9 @@ impl Policy {
             },
             (Decision::Allow, _) => format!("The rule {label} allows it"),
         };
-        let mut finding = TentativeDecision::new(rule.decision, label, reason);
+        let mut decision = TentativeDecision::new(rule.decision, label, reason);
         if rule.decision == Decision::Ask {
-            finding.needed_to_allow = match &rule.source {
+            decision.needed_to_allow = match &rule.source {
                 RuleSource::Setting(key) if rule.is_for_unlisted_commands() => {
                     Some(format!("an entry for the command in the setting `{key}`"))
                 }
@@ -195,10 +195,10 @@ impl Policy {
                 RuleSource::BuiltIn => None,
             };
         }
-        finding.grants = Some(rule.grants.clone());
-        finding.may_redirect = rule.allow_redirection;
-        finding.names_paths = rule.conditions.name_paths();
-        finding
+        decision.grants = Some(rule.grants.clone());
+        decision.may_redirect = rule.allow_redirection;
+        decision.names_paths = rule.conditions.name_paths();
+        decision
     }
 
     fn decide(&self, call: &CallQuery<'_>, trace: &mut Trace) -> TentativeDecision {
@@ -210,21 +210,21 @@ impl Policy {
                  protected from tools",
             );
         }
-        let mut finding = match &call.shell {
+        let mut decision = match &call.shell {
             Some(shell) => self.decide_line(call, shell, trace),
             None => {
                 let rule = self.find(call, Subject::Whole, trace);
                 trace.assign_to_call();
-                let mut finding = self.finding(call, rule);
-                self.check_files(call, &mut finding, trace);
-                finding
+                let mut decision = self.decision_of_rule(call, rule);
+                self.check_files(call, &mut decision, trace);
+                decision
             }
         };
-        self.check_permissions(call, &mut finding, trace);
-        if finding.decision != Decision::Deny {
-            self.check_safety(call, &mut finding, trace);
+        self.check_permissions(call, &mut decision, trace);
+        if decision.decision != Decision::Deny {
+            self.check_safety(call, &mut decision, trace);
         }
-        finding
+        decision
     }
 
     /// Whether one of the paths is protected.
@@ -234,11 +234,11 @@ impl Policy {
     }
 
     fn policy_decision(&self, call: &CallQuery<'_>, trace: &mut Trace) -> PolicyDecision {
-        let finding = self.decide(call, trace);
+        let decision = self.decide(call, trace);
         let mut policy_decision =
-            PolicyDecision::new(finding.decision, finding.rule, finding.reason);
-        if finding.decision == Decision::Ask && !call.query.interactive {
-            let needs = finding.needed_to_allow.unwrap_or_else(|| hint::needs(call));
+            PolicyDecision::new(decision.decision, decision.rule, decision.reason);
+        if decision.decision == Decision::Ask && !call.query.interactive {
+            let needs = decision.needed_to_allow.unwrap_or_else(|| hint::needs(call));
             policy_decision.kind = Decision::Deny;
             policy_decision.reason = format!(
                 "{}, but no user is present in this run; it requires {needs}",
@@ -246,9 +246,9 @@ impl Policy {
             );
         }
         if policy_decision.kind != Decision::Deny {
-            policy_decision.grants = finding.grants.unwrap_or_default();
+            policy_decision.grants = decision.grants.unwrap_or_default();
         }
-        policy_decision.always_ask = policy_decision.kind == Decision::Ask && finding.always_ask;
+        policy_decision.always_ask = policy_decision.kind == Decision::Ask && decision.always_ask;
         if policy_decision.kind == Decision::Ask
             && let Some(shell) = &call.shell
         {
@@ -303,8 +303,8 @@ impl PolicyEngine for Policy {
             return Vec::new();
         }
         let call = self.read(query);
-        let finding = self.decide(&call, &mut Trace::default());
-        if finding.always_ask || finding.decision == Decision::Deny {
+        let decision = self.decide(&call, &mut Trace::default());
+        if decision.always_ask || decision.decision == Decision::Deny {
             return Vec::new();
         }
         // A permission to write to a protected path applies only once.

@@ -11,7 +11,7 @@ pub use crate::write_scope::WriteScope;
 
 /// An operation that is about to change files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change<'a> {
+pub enum PendingChange<'a> {
     /// A tool changes these files.
     Files(&'a [PathBuf]),
     /// A command runs and may change any file of the workspace.
@@ -21,7 +21,7 @@ pub enum Change<'a> {
 /// Saves files before a change and restores them. All functions block.
 pub trait Checkpoints: Send + Sync {
     /// Returns the effects of this change that could not be undone, for the user.
-    fn irreversible_changes(&self, change: Change<'_>) -> Vec<String>;
+    fn irreversible_changes(&self, change: PendingChange<'_>) -> Vec<String>;
     /// Saves the files that the change may replace.
     ///
     /// # Errors
@@ -29,7 +29,7 @@ pub trait Checkpoints: Send + Sync {
     fn save_before(
         &self,
         turn: u64,
-        change: Change<'_>,
+        change: PendingChange<'_>,
     ) -> Result<Box<dyn CheckpointGuard>, String>;
     /// Returns the files and directories that the agent created in this session.
     fn created_paths(&self) -> Vec<PathBuf>;

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use self::display::{Display, FileDiff, FileTexts, Preview, Todo, TodoStatus};
+pub use self::display::{Display, FileContents, FileDiff, Preview, Todo, TodoStatus};
 pub use self::outcome::{
     HookOutput, ModelOutput, SandboxOverhead, SessionChange, ToolError, ToolErrorKind, ToolResult,
 };

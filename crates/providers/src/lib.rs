@@ -25,7 +25,7 @@ use parallax_protocol::secret::Secret;
 
 use crate::provider_credentials::KeySource;
 
-pub use model_test::{ModelTest, TestStep};
+pub use model_test::{ModelTestReport, TestStep};
 pub use provider_models::ProviderModels;
 
 /// Lists and tests the models of the providers, and manages their keys. Cheap to clone.

@@ -49,7 +49,7 @@ pub struct TestStep {
 
 /// The result of testing a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModelTest {
+pub struct ModelTestReport {
     /// The requests.
     pub steps: Vec<TestStep>,
     /// The provider and the switches of its `quirks` setting that the requests needed.
@@ -171,9 +171,9 @@ impl Probe<'_> {
         self.manager.step(&self.models(switches)?, request.clone()).await
     }
 
-    fn report(self, steps: Vec<TestStep>) -> ModelTest {
+    fn report(self, steps: Vec<TestStep>) -> ModelTestReport {
         let needed = self.provider.filter(|_| !self.quirks.is_empty());
-        ModelTest { steps, needed_quirks: needed.map(|provider| (provider, self.quirks)) }
+        ModelTestReport { steps, needed_quirks: needed.map(|provider| (provider, self.quirks)) }
     }
 }
 
@@ -237,7 +237,7 @@ impl ProviderManager {
         &self,
         name: &str,
         on_step: impl Fn(&TestStep),
-    ) -> Result<ModelTest, Failure> {
+    ) -> Result<ModelTestReport, Failure> {
         let table = self.checked_model_table()?;
         let name = table.resolve(name);
         let provider = table.providers().split(&name).map(|(provider, _)| provider);

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::recording_redaction::Secrets;
 use crate::scene::{ScriptScene, is_session_context};
-use crate::volatile::VolatileTexts;
+use crate::volatile::VolatileText;
 use parallax_protocol::excerpt::truncate;
 
 /// The digest of a request.
@@ -36,7 +36,7 @@ pub(crate) enum DigestMode<'a> {
     /// As they are: 0.
     Exact,
     /// Without what differs in every run: 1.
-    Reproducible(&'a VolatileTexts),
+    Reproducible(&'a VolatileText),
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

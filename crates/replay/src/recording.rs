@@ -18,7 +18,7 @@ use crate::digest::{Digest, DigestMode};
 use crate::recorded_error::RecordedError;
 use crate::recording_redaction::Secrets;
 use crate::regular_file::special;
-use crate::volatile::VolatileTexts;
+use crate::volatile::VolatileText;
 
 /// The format of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ struct RecordingWriter {
     file: Mutex<File>,
     secrets: Secrets,
     format: RecordFormat,
-    volatile: VolatileTexts,
+    volatile: VolatileText,
 }
 
 impl Recorder {
@@ -106,7 +106,7 @@ impl Recorder {
         }
         let file = options.open(path).map_err(failed)?;
         let secrets = Secrets::new(secrets);
-        let (file, volatile) = (Mutex::new(file), VolatileTexts::default());
+        let (file, volatile) = (Mutex::new(file), VolatileText::default());
         let tape = RecordingWriter { path: path_text, file, secrets, format, volatile };
         Ok(Self { model, writer: Arc::new(tape) })
     }
@@ -116,7 +116,7 @@ impl Recorder {
     #[must_use]
     pub fn with_directories(mut self, directory: &Path, home: &Path) -> Self {
         if let Some(writer) = Arc::get_mut(&mut self.writer) {
-            writer.volatile = VolatileTexts::new(directory, home);
+            writer.volatile = VolatileText::new(directory, home);
         }
         self
     }

@@ -9,7 +9,7 @@ use crate::digest::{Digest, DigestMode, replayable};
 use crate::playback::{PlaybackModel, ReplySource};
 use crate::recording_redaction::Secrets;
 use crate::script::{Script, ScriptError, ScriptReply};
-use crate::volatile::VolatileTexts;
+use crate::volatile::VolatileText;
 use parallax_protocol::excerpt::truncate;
 
 /// A model that answers from a recording of [`crate::Recorder`].
@@ -20,7 +20,7 @@ pub type ReplayModel = PlaybackModel<RecordedReplies>;
 pub struct RecordedReplies {
     script: Arc<Script>,
     strict: bool,
-    volatile: VolatileTexts,
+    volatile: VolatileText,
 }
 
 impl ReplayModel {
@@ -33,14 +33,14 @@ impl ReplayModel {
     /// Returns an error if the file cannot be read or a line is invalid.
     pub fn from_file(path: &Path, strict: bool) -> Result<Self, ScriptError> {
         let script = Arc::new(Script::from_file(path)?);
-        Ok(Self::new(RecordedReplies { script, strict, volatile: VolatileTexts::default() }))
+        Ok(Self::new(RecordedReplies { script, strict, volatile: VolatileText::default() }))
     }
 
     /// Sets the working directory and the home directory of the run, which are ignored when
     /// requests are compared.
     #[must_use]
     pub fn with_directories(mut self, directory: &Path, home: &Path) -> Self {
-        self.source.volatile = VolatileTexts::new(directory, home);
+        self.source.volatile = VolatileText::new(directory, home);
         self
     }
 }

@@ -235,10 +235,14 @@ impl Script {
     }
 
     /// Passes the first unused line of a method to `describe`, to report what was expected.
-    pub(crate) fn with_next<T>(&self, method: &str, tell: impl Fn(&ScriptLine) -> T) -> Option<T> {
+    pub(crate) fn with_next<T>(
+        &self,
+        method: &str,
+        describe: impl Fn(&ScriptLine) -> T,
+    ) -> Option<T> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let unused = self.lines.iter().zip(&state.used_lines).filter(|(_, used)| !**used);
-        unused.map(|(line, _)| line).find(|line| line.method == method).map(tell)
+        unused.map(|(line, _)| line).find(|line| line.method == method).map(describe)
     }
 
     /// Returns the error for a request without a matching line.

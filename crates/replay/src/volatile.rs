@@ -28,12 +28,12 @@ static HASH: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\b[0-9a-f]{
 
 /// What differs in every run.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct VolatileTexts {
+pub(crate) struct VolatileText {
     /// Directories as JSON writes them, the longest first, and what replaces them.
     directories: Vec<(String, &'static str)>,
 }
 
-impl VolatileTexts {
+impl VolatileText {
     /// Collects the strings of a run in a directory, by a user with a home directory.
     pub(crate) fn new(directory: &Path, home: &Path) -> Self {
         let text = |path: &Path| {
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn volatile_strings_are_replaced() {
-        let texts = VolatileTexts::new(Path::new("/home/me/run-1"), Path::new("/home/me"));
+        let texts = VolatileText::new(Path::new("/home/me/run-1"), Path::new("/home/me"));
         for (text, replaced) in [
             ("in /home/me/run-1/a.txt", "in ${cwd}/a.txt"),
             ("/home/me/.parallax/x", "${home}/.parallax/x"),
@@ -105,7 +105,7 @@ mod tests {
         ] {
             assert_eq!(texts.replace(text.into()), replaced);
         }
-        let nothing = VolatileTexts::new(Path::new("/"), Path::new(""));
+        let nothing = VolatileText::new(Path::new("/"), Path::new(""));
         assert_eq!(nothing.replace("/a/b".into()), "/a/b");
     }
 }

@@ -11,7 +11,7 @@ use crate::options::LaunchOptions;
 use crate::session_config::failure;
 
 pub use parallax_ide::{
-    ClosedText, Companion, CompanionSnapshot, CompanionStatus, Diagnosis, DiffDecision,
+    ClosedDiff, Companion, CompanionSnapshot, CompanionStatus, Diagnosis, DiffDecision,
     DisconnectReason, HostEditor, OpenDiff,
 };
 

@@ -18,8 +18,8 @@ pub use parallax_store::ChangeKind;
 
 /// Previews rewinds of an open session. Can be used from any thread.
 #[derive(Clone)]
-pub struct RewindPreview {
-    checkpoint_manager: Option<Arc<Checkpoints>>,
+pub struct RewindPreviewer {
+    checkpoints: Option<Arc<Checkpoints>>,
     journal: PathBuf,
     keys: Keys,
     /// Whether single changes can be restored (`general.checkpointing.enabled`).
@@ -54,12 +54,9 @@ pub struct RestorePoint {
 
 impl OpenSession {
     /// Returns access to the checkpoints.
-    pub fn rewind_preview(&self) -> RewindPreview {
-        RewindPreview {
-            checkpoint_manager: self
-                .checkpoint_manager
-                .as_ref()
-                .map(|checkpoint_manager| checkpoint_manager.store()),
+    pub fn rewind_preview(&self) -> RewindPreviewer {
+        RewindPreviewer {
+            checkpoints: self.checkpoint_manager.as_ref().map(|manager| manager.store()),
             journal: self.launch.dirs().journal(&self.launch.options.directory, &self.id),
             keys: self.launch.dirs().keys,
             checkpointing: self.launch.config.settings.flag("general.checkpointing.enabled"),
@@ -67,17 +64,16 @@ impl OpenSession {
     }
 }
 
-impl RewindPreview {
+impl RewindPreviewer {
     /// Returns how rewinding to before a turn would change files. Blocking.
     ///
     /// # Errors
     /// Returns why this cannot be determined.
     pub fn files(&self, turn: u64) -> Result<Vec<FileRestore>, String> {
-        let checkpoint_manager =
-            self.checkpoint_manager.as_ref().ok_or("checkpoints are disabled in this session")?;
-        let foreseen =
-            checkpoint_manager.preview_restore(turn).map_err(|error| error.to_string())?;
-        Ok(foreseen.into_iter().map(to_file_restore).collect())
+        let checkpoints =
+            self.checkpoints.as_ref().ok_or("checkpoints are disabled in this session")?;
+        let restores = checkpoints.preview_restore(turn).map_err(|error| error.to_string())?;
+        Ok(restores.into_iter().map(to_file_restore).collect())
     }
 
     /// Returns the changes of the current conversation before which it can be restored, oldest
@@ -86,9 +82,9 @@ impl RewindPreview {
     /// # Errors
     /// Returns why there are none.
     pub fn restore_points(&self) -> Result<Vec<RestorePoint>, String> {
-        let checkpoint_manager =
-            self.checkpoint_manager.as_ref().ok_or("checkpoints are disabled in this session")?;
-        let edits = checkpoint_manager.edits().map_err(|error| error.to_string())?;
+        let checkpoints =
+            self.checkpoints.as_ref().ok_or("checkpoints are disabled in this session")?;
+        let edits = checkpoints.edits().map_err(|error| error.to_string())?;
         if edits.is_empty() {
             return Ok(Vec::new());
         }
@@ -189,8 +185,8 @@ fn name_of(moment: i64, file: Option<&Path>, tool: &str) -> String {
     format!("{time}-{file}-{tool}")
 }
 
-fn to_file_restore(foreseen: RestorePreview) -> FileRestore {
-    let RestorePreview { path, kind, skip_reason, current_text, restored_text } = foreseen;
+fn to_file_restore(restores: RestorePreview) -> FileRestore {
+    let RestorePreview { path, kind, skip_reason, current_text, restored_text } = restores;
     let diff = match (&current_text, &restored_text, kind) {
         (None, None, _) => None,
         (Some(_), None, ChangeKind::Changed) | (None, Some(_), ChangeKind::Changed) => None,

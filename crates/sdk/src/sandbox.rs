@@ -109,10 +109,10 @@ pub(crate) fn require(launch: &SessionConfig) -> Result<(), Failure> {
     if !required || launch.sandbox == ProgramSandbox::Off || !launch.options.calls_sandbox_main {
         return Ok(());
     }
-    let refused = |reason: String| failure(FailureKind::Sandbox, reason);
-    let support = Support::probe().map_err(|error| refused(error.to_string()))?;
+    let sandbox_failure = |reason: String| failure(FailureKind::Sandbox, reason);
+    let support = Support::probe().map_err(|error| sandbox_failure(error.to_string()))?;
     match sandbox_tier(launch).max(support.tier()) {
-        Tier::Nothing | Tier::Seccomp => Err(refused(
+        Tier::Nothing | Tier::Seccomp => Err(sandbox_failure(
             "a sandbox is required (`--sandbox` or `security.toolSandboxing`), but no sandbox \
              on this machine confines writes to the project: see `parallax sandbox explain`"
                 .to_owned(),

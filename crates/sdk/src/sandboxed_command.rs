@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parallax_checkpoints::{self as checkpoints, CheckpointManager};
 use parallax_files::SensitivePathIndex;
-use parallax_protocol::checkpoint::{Change, Checkpoints as _, RevertedFiles, WriteScope};
+use parallax_protocol::checkpoint::{Checkpoints as _, PendingChange, RevertedFiles, WriteScope};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::permissions::Permissions;
@@ -98,7 +98,7 @@ impl SandboxedCommand {
         let (dirs, project) = (&self.dirs, &self.directory);
         let store = checkpoints::open(dirs, project, id.clone(), roots, None, Some(links));
         let checkpoint = CheckpointManager::new(store, Arc::default())
-            .save_before(0, Change::Command(&self.effects.runs.join("\n")));
+            .save_before(0, PendingChange::Command(&self.effects.runs.join("\n")));
         let ended = parallax_exec::program::run_confined(
             &self.plan,
             &self.words,

@@ -214,7 +214,7 @@ impl<'a> TrustManager<'a> {
     ///
     /// # Errors
     /// Returns an error if it is not an accessible directory.
-    pub fn folder_and_trust(&self, input: &str) -> Result<(PathBuf, bool), Failure> {
+    pub fn resolve_folder(&self, input: &str) -> Result<(PathBuf, bool), Failure> {
         let real = self.resolve_directory(input)?;
         let own = std::fs::canonicalize(&self.options.directory).unwrap_or_default();
         let trust = match real.starts_with(own) {

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 /// Why a request is rejected.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct RequestRefusal {
+pub(crate) struct RequestRejection {
     pub(crate) status: StatusCode,
     pub(crate) message: &'static str,
 }
@@ -29,17 +29,17 @@ impl ServerAccess {
     ///
     /// # Errors
     /// Returns why it is rejected.
-    pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<(), RequestRefusal> {
+    pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<(), RequestRejection> {
         let host = single_value(headers, &HOST);
         if !host.is_some_and(|host| self.is_own_host(host)) {
-            return Err(RequestRefusal {
+            return Err(RequestRejection {
                 status: StatusCode::FORBIDDEN,
                 message: "the `Host` header does not name this server",
             });
         }
         // Only browsers send it, and this server has no pages from which they could send it.
         if headers.contains_key(ORIGIN) {
-            return Err(RequestRefusal {
+            return Err(RequestRejection {
                 status: StatusCode::FORBIDDEN,
                 message: "requests from web pages are not accepted",
             });
@@ -51,13 +51,13 @@ impl ServerAccess {
     ///
     /// # Errors
     /// Returns why the request is rejected.
-    pub(crate) fn check_token(&self, headers: &HeaderMap) -> Result<(), RequestRefusal> {
+    pub(crate) fn check_token(&self, headers: &HeaderMap) -> Result<(), RequestRejection> {
         let token = single_value(headers, &AUTHORIZATION).and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
         if !token.is_some_and(|token| self.token.matches(token)) {
-            return Err(RequestRefusal {
+            return Err(RequestRejection {
                 status: StatusCode::UNAUTHORIZED,
                 message: "send `Authorization: Bearer TOKEN` with the token that the server printed",
             });
@@ -127,7 +127,7 @@ mod tests {
             map.append(*name, value.parse().expect("a value"));
         }
         let checked = access.check_origin(&map).and_then(|()| access.check_token(&map));
-        checked.err().map(|refusal| refusal.status.as_u16())
+        checked.err().map(|rejection| rejection.status.as_u16())
     }
 
     #[test]

@@ -70,7 +70,7 @@ struct DevToolsState {
     path: String,
     /// The value of the cookie that shows that a link was opened. It grants no access.
     mark: String,
-    links: Mutex<Vec<Link>>,
+    links: Mutex<Vec<OneTimeLink>>,
     files: DevToolsFiles,
     source: Arc<dyn DevToolsSource>,
     connections: Arc<Connections>,
@@ -78,7 +78,7 @@ struct DevToolsState {
 }
 
 /// A link with a token that works once.
-struct Link {
+struct OneTimeLink {
     token: SecretDigest,
     is_used: bool,
 }
@@ -96,7 +96,7 @@ impl DevToolsLinks {
         if links.len() == MAX_LINKS {
             links.remove(0);
         }
-        links.push(Link { token: SecretDigest::new(token), is_used: false });
+        links.push(OneTimeLink { token: SecretDigest::new(token), is_used: false });
         format!("http://{}:{}/?token={token}", Ipv4Addr::LOCALHOST, self.state.port)
     }
 }
@@ -169,8 +169,8 @@ impl RequestHandler for DevToolsState {
 impl DevToolsState {
     fn route(&self, request: &Request<Incoming>) -> Response<ReplyBody> {
         let headers = request.headers();
-        if let Err(refusal) = self.access.check_origin(headers) {
-            return text(refusal.status, refusal.message);
+        if let Err(rejection) = self.access.check_origin(headers) {
+            return text(rejection.status, rejection.message);
         }
         if request.method() != Method::GET {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is supported");

@@ -12,7 +12,7 @@ use http_body_util::Full;
 use http_body_util::combinators::UnsyncBoxBody;
 use serde_json::{Value, json};
 
-use crate::access::RequestRefusal;
+use crate::access::RequestRejection;
 
 /// The body of a response.
 pub(crate) type ReplyBody = UnsyncBoxBody<Bytes, Infallible>;
@@ -34,10 +34,10 @@ pub(crate) fn error(status: StatusCode, message: &str) -> Response<ReplyBody> {
     json_reply(status, &json!({"error": {"code": status.as_u16(), "message": message}}))
 }
 
-impl From<RequestRefusal> for Response<ReplyBody> {
-    fn from(refusal: RequestRefusal) -> Self {
-        let mut response = error(refusal.status, refusal.message);
-        if refusal.status == StatusCode::UNAUTHORIZED {
+impl From<RequestRejection> for Response<ReplyBody> {
+    fn from(rejection: RequestRejection) -> Self {
+        let mut response = error(rejection.status, rejection.message);
+        if rejection.status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response

@@ -113,16 +113,16 @@ async fn answer(
     let path = request.uri().path();
     let is_card = matches!(path, "/.well-known/agent-card.json" | "/.well-known/agent.json");
     let headers = request.headers();
-    if let Err(refusal) = shared.access.check_origin(headers) {
-        return refusal.into();
+    if let Err(rejection) = shared.access.check_origin(headers) {
+        return rejection.into();
     }
     // The card is public: it says how to sign in.
     if is_card && request.method() == Method::GET {
         let card = a2a::card(shared.address, shared.version);
         return reply::json_reply(StatusCode::OK, &card);
     }
-    if let Err(refusal) = shared.access.check_token(headers) {
-        return refusal.into();
+    if let Err(rejection) = shared.access.check_token(headers) {
+        return rejection.into();
     }
     match path {
         "/acp" => remote_acp::upgrade(&shared.host, request, permit),

@@ -211,7 +211,7 @@ pub struct Checkpoints {
     roots: Mutex<WorkspaceRoots>,
     journal: Mutex<Journal>,
     caches: Mutex<Caches>,
-    reserve: reserve::Reserve,
+    reserved_copies: reserve::ReservedCopies,
     /// The latest timestamp assigned; timestamps increase strictly.
     last_timestamp: AtomicI64,
     /// Whether interrupted commands were checked for.
@@ -254,7 +254,7 @@ impl Checkpoints {
             roots: Mutex::new(WorkspaceRoots { requested: options.roots.clone(), resolved: None }),
             journal: Mutex::new(Journal::new(path)),
             caches: Mutex::default(),
-            reserve: reserve::Reserve::default(),
+            reserved_copies: reserve::ReservedCopies::default(),
             last_timestamp: AtomicI64::new(0),
             has_recovered: AtomicBool::new(false),
             exceeded_time_limit: AtomicBool::new(false),
@@ -268,7 +268,7 @@ impl Checkpoints {
     /// Returns an error if the disk is too full for the copies.
     pub fn reserve_protected(&self, mark: &CommandSnapshot) -> io::Result<()> {
         let Some((roots, _)) = self.roots_and_workspace() else { return Ok(()) };
-        self.reserve.fill(mark, &roots, &self.contents)
+        self.reserved_copies.fill(mark, &roots, &self.contents)
     }
 
     /// Removes the set-user-ID and set-group-ID bits and the capabilities of these programs.

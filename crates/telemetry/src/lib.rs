@@ -1,7 +1,7 @@
 //! Telemetry: what a session did, for other programs.
 //!
-//! [`Telemetry`] observes a session and passes on what it sees to its own thread, where a fold
-//! turns it into log records, metrics, and spans. These go to a file that other programs read, or
+//! [`Telemetry`] observes a session and passes on what it sees to its own thread, which
+//! converts it to log records, metrics, and spans. These go to a file that other programs read, or
 //! to an OpenTelemetry collector. Nothing is sent or written unless the user's settings name a
 //! destination.
 //!
@@ -12,7 +12,6 @@ mod content_policy;
 mod delivery;
 mod error;
 mod file;
-mod fold;
 mod inherited_trace;
 mod input;
 mod metrics;
@@ -23,6 +22,7 @@ mod record;
 mod settings;
 mod spans;
 mod telemetry;
+mod telemetry_state;
 mod thread;
 mod trace_context;
 

@@ -76,17 +76,17 @@ struct InstrumentationScope {
     version: String,
 }
 
-macro_rules! of_scope {
-    ($of_scope:ident $item:ident) => {
+macro_rules! impl_scope_batch {
+    ($batch:ident $item:ident) => {
         #[derive(Clone, PartialEq, Message)]
-        struct $of_scope {
+        struct $batch {
             #[prost(message, optional, tag = "1")]
             scope: Option<InstrumentationScope>,
             #[prost(message, repeated, tag = "2")]
             items: Vec<$item>,
         }
 
-        impl $of_scope {
+        impl $batch {
             fn of(program: Program, items: Vec<$item>) -> Vec<u8> {
                 Self { scope: Some(program.scope()), items }.encode_to_vec()
             }
@@ -94,16 +94,16 @@ macro_rules! of_scope {
     };
 }
 
-of_scope!(ScopeSpans SpanMessage);
-of_scope!(ScopeLogs LogMessage);
-of_scope!(ScopeMetrics MetricMessage);
+impl_scope_batch!(ScopeSpans SpanMessage);
+impl_scope_batch!(ScopeLogs LogMessage);
+impl_scope_batch!(ScopeMetrics MetricMessage);
 
 /// An export request: those of all signals have the same fields. The resource is known only after
 /// its records are encoded.
 #[derive(Clone, PartialEq, Message)]
 struct ExportRequest {
     #[prost(message, optional, tag = "1")]
-    of_resource: Option<ResourceBatch>,
+    resource_batch: Option<ResourceBatch>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -112,13 +112,13 @@ struct ResourceBatch {
     resource: Option<Resource>,
     /// An encoded message.
     #[prost(bytes = "vec", tag = "2")]
-    of_scope: Vec<u8>,
+    scope_batch: Vec<u8>,
 }
 
 /// Returns an export request of encoded items.
-pub(crate) fn export_request(resource: &Object, of_scope: Vec<u8>) -> Vec<u8> {
+pub(crate) fn export_request(resource: &Object, scope_batch: Vec<u8>) -> Vec<u8> {
     let resource = Some(Resource { attributes: key_values(resource) });
-    ExportRequest { of_resource: Some(ResourceBatch { resource, of_scope }) }.encode_to_vec()
+    ExportRequest { resource_batch: Some(ResourceBatch { resource, scope_batch }) }.encode_to_vec()
 }
 
 /// The response to an export request: those of all signals have the same fields.

@@ -12,10 +12,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::delivery::DeliveryState;
 use crate::error::{Problems, TelemetryError};
-use crate::fold::CommonAttributes;
 use crate::inherited_trace::InheritedTrace;
 use crate::input::{InputKind, TelemetryInput};
 use crate::options::TelemetryOptions;
+use crate::telemetry_state::CommonAttributes;
 use crate::thread::{Sinks, TelemetryThread};
 use crate::trace_context::TraceContext;
 

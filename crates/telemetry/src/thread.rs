@@ -1,4 +1,4 @@
-//! The telemetry thread: folds observations and hands the results to the file and the exporter.
+//! The telemetry thread: converts observations and hands the results to the file and the exporter.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use tokio::sync::mpsc;
 use crate::delivery::DeliveryState;
 use crate::error::{Problems, TelemetryError};
 use crate::file::TelemetryFile;
-use crate::fold::{CommonAttributes, Fold, TelemetryOutput};
 use crate::input::{InputKind, TelemetryInput};
 use crate::metrics::Metrics;
 use crate::options::TelemetryOptions;
 use crate::otlp::Exporter;
 use crate::record::LogRecord;
 use crate::spans::Span;
+use crate::telemetry_state::{CommonAttributes, TelemetryOutput, TelemetryState};
 
 /// Maximum number of spans and records in one request to the collector.
 const BATCH: usize = 512;
@@ -140,13 +140,13 @@ fn resource(options: &TelemetryOptions) -> Object {
 
 /// The thread.
 pub(crate) struct TelemetryThread {
-    fold: Fold,
+    state: TelemetryState,
     sinks: Sinks,
 }
 
 impl TelemetryThread {
     pub(crate) fn new(attributes: CommonAttributes, sinks: Sinks) -> Self {
-        Self { fold: Fold::new(attributes), sinks }
+        Self { state: TelemetryState::new(attributes), sinks }
     }
 
     /// Records until the session is gone.
@@ -155,12 +155,12 @@ impl TelemetryThread {
             match observed.kind {
                 InputKind::Tick => {
                     self.sinks.export();
-                    self.sinks.export_metrics(self.fold.metrics());
+                    self.sinks.export_metrics(self.state.metrics());
                 }
                 InputKind::Flush(done) => {
-                    self.fold.measure_memory();
-                    self.sinks.write(TelemetryOutput::TurnEnd, self.fold.metrics());
-                    self.sinks.export_metrics(self.fold.metrics());
+                    self.state.measure_memory();
+                    self.sinks.write(TelemetryOutput::TurnEnd, self.state.metrics());
+                    self.sinks.export_metrics(self.state.metrics());
                     self.sinks.report();
                     match &self.sinks.exporter {
                         Some(exporter) => exporter.flush(done),
@@ -168,10 +168,10 @@ impl TelemetryThread {
                         None => drop(done.send(())),
                     }
                 }
-                _ => self.fold.fold(observed),
+                _ => self.state.observe(observed),
             }
-            for output in self.fold.take_outputs() {
-                self.sinks.write(output, self.fold.metrics());
+            for output in self.state.take_outputs() {
+                self.sinks.write(output, self.state.metrics());
             }
         }
     }

@@ -12,7 +12,7 @@ use parallax_files::{
     AllowedPath, DecodedFile, ExpectedState, Freshness, SeenFiles, Snapshot, WriteResult,
     atomic_write, decode, hash, looks_binary, read_capped,
 };
-use parallax_protocol::tool::{Effects, FileDiff, FileTexts, ToolError, ToolErrorKind};
+use parallax_protocol::tool::{Effects, FileContents, FileDiff, ToolError, ToolErrorKind};
 use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
 
 use crate::failure::write_failure;
@@ -226,7 +226,7 @@ fn line_start(text: &str, offset: usize) -> usize {
 pub fn file_diff(path: &Path, name: &Path, old: &str, new: &str, is_new: bool) -> FileDiff {
     let window = DiffWindow::new(old, new, 3);
     let name = name.display();
-    let texts = FileTexts { old: old.to_owned(), new: new.to_owned() };
+    let texts = FileContents { old: old.to_owned(), new: new.to_owned() };
     let texts = Some(Arc::new(texts));
     let mut text = format!("--- {name}\tCurrent\n+++ {name}\tProposed\n");
     let (mut lines_added, mut lines_removed) = (0, 0);

@@ -418,7 +418,7 @@ pub fn command_effects(
 }
 
 /// Whether private layers can be mounted over package caches. Blocking.
-fn has_layers(options: &SandboxOptions) -> bool {
+fn supports_cache_layers(options: &SandboxOptions) -> bool {
     matches!(options.tier, Tier::Best | Tier::Namespaces)
         && Support::supports_overlays(&options.overlays)
 }
@@ -441,7 +441,7 @@ pub fn prepare_sandbox(
         directory: directory.to_owned(),
         roots: roots.to_vec(),
         named_directories: reads::read_paths(command, directory, roots, None).paths,
-        layers: has_layers(options),
+        layers: supports_cache_layers(options),
         mode,
         permissions: permissions.clone(),
         requested_writes: Vec::new(),

@@ -107,7 +107,7 @@ pub struct Transcript {
     is_continued_by_hook: bool,
     /// The subject of the model's current thought.
     subject: Option<String>,
-    memory: RowCache,
+    row_cache: RowCache,
     /// What was announced to the screen reader.
     announcer: announcements::CommandAnnouncer,
     /// Strings that were sent and not echoed yet, with their typed form if that differs.
@@ -188,7 +188,7 @@ impl Transcript {
         if let Some(Item::Shell(shell)) = self.items.get_mut(id.0) {
             shell.output.push(text);
         }
-        self.memory.remove(id.0);
+        self.row_cache.remove(id.0);
     }
 
     /// Ends such a command; `code` is `None` if a signal ended it.
@@ -197,7 +197,7 @@ impl Transcript {
             shell.running = false;
             shell.code = code;
         }
-        self.memory.remove(id.0);
+        self.row_cache.remove(id.0);
     }
 }
 

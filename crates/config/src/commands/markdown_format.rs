@@ -120,7 +120,7 @@ fn names(key: &str, value: Value) -> Result<Vec<String>, CommandParseError> {
     };
     let names = match value {
         Value::Null => Some(Vec::new()),
-        Value::String(text) => Some(outer_commas(&text)),
+        Value::String(text) => Some(split_at_outer_commas(&text)),
         Value::Array(items) => of_list(items),
         _ => None,
     };
@@ -130,7 +130,7 @@ fn names(key: &str, value: Value) -> Result<Vec<String>, CommandParseError> {
 }
 
 /// Splits at commas outside parentheses.
-pub(super) fn outer_commas(text: &str) -> Vec<String> {
+pub(super) fn split_at_outer_commas(text: &str) -> Vec<String> {
     let (mut parts, mut depth) = (vec![String::new()], 0u32);
     for char in text.chars() {
         match char {

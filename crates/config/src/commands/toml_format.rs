@@ -2,7 +2,7 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::markdown_format::outer_commas;
+use super::markdown_format::split_at_outer_commas;
 use super::{CommandArgument, CommandParseError, ParsedCommand};
 
 /// Maximum number of arguments of one command.
@@ -67,7 +67,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
             }
             ("model" | "agent", _) => return Err(to_error("a string")),
             ("tools", DeValue::String(names)) => {
-                written.overrides.tools = Some(outer_commas(names));
+                written.overrides.tools = Some(split_at_outer_commas(names));
             }
             ("tools", DeValue::Array(items)) => {
                 let names = items.iter().map(|item| item.get_ref().as_str().map(str::to_owned));

@@ -322,7 +322,7 @@ fn find_in_line(line: &str) -> Vec<Range<usize>> {
             at += length;
             before = '`';
             if !lonely.contains(&length) {
-                match closing(behind, length) {
+                match closing_backticks_end(behind, length) {
                     Some(end) => at += end,
                     None => {
                         lonely.insert(length);
@@ -350,7 +350,7 @@ fn find_in_line(line: &str) -> Vec<Range<usize>> {
 }
 
 /// Returns the position after the next run of exactly `length` backticks.
-fn closing(text: &str, length: usize) -> Option<usize> {
+fn closing_backticks_end(text: &str, length: usize) -> Option<usize> {
     let mut at = 0;
     loop {
         let start = at + text.get(at..)?.find('`')?;

@@ -118,20 +118,20 @@ pub fn set(
     folder: &Path,
     level: Option<TrustLevel>,
 ) -> Result<(), ConfigError> {
-    let refused = |reason: String| ConfigError::Folder { path: folder.to_owned(), reason };
+    let folder_error = |reason: String| ConfigError::Folder { path: folder.to_owned(), reason };
     // A rule may outlive its folder, but none is created for a missing folder: any user who
     // creates the folder later would be trusted.
     let real = match std::fs::canonicalize(folder) {
         Ok(real) if real.is_dir() => real,
-        Ok(_) => return Err(refused("it is not a folder".to_owned())),
+        Ok(_) => return Err(folder_error("it is not a folder".to_owned())),
         Err(_) if level.is_none() => folder.to_owned(),
-        Err(error) => return Err(refused(error.to_string())),
+        Err(error) => return Err(folder_error(error.to_string())),
     };
     let Some(name) = real.to_str() else {
-        return Err(refused("its name is not valid Unicode".to_owned()));
+        return Err(folder_error("its name is not valid Unicode".to_owned()));
     };
     if !real.is_absolute() {
-        return Err(refused("the path is not absolute".to_owned()));
+        return Err(folder_error("the path is not absolute".to_owned()));
     }
     files.rules()?;
     json_state_file::update(files.writable_file(), |rules| set_rule(rules, &real, name, level))

@@ -106,7 +106,7 @@ impl RequestPrice {
 
 /// Whether a request may be sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Decision {
+enum SendDecision {
     /// The request may cost this much; the limit is set if it could cost more.
     Send(f64, Option<ExhaustedBudget>),
     /// Not before others have ended.
@@ -144,7 +144,7 @@ impl LedgerState {
     }
 
     /// Reserves what a request may cost, if the limits cover it.
-    fn reserve(&mut self, price: &RequestPrice, shared: Option<&SharedSpending>) -> Decision {
+    fn reserve(&mut self, price: &RequestPrice, shared: Option<&SharedSpending>) -> SendDecision {
         let (mut amount, mut limited_by) = (price.maximum_cost(), None);
         let remainders = self.remainders(shared);
         // A remainder that cannot grow limits the output; the request waits for one that may grow.
@@ -157,14 +157,14 @@ impl LedgerState {
             && amount + ROUNDING < price.minimum_cost()
         {
             self.is_refused |= fixed.is_shared;
-            return Decision::Refuse(fixed.limit);
+            return SendDecision::Refuse(fixed.limit);
         }
         let lacks = |remainder: &&RemainingLimit| remainder.remaining + ROUNDING < amount;
         if remainders.iter().any(|remainder| lacks(&remainder)) {
-            return Decision::Wait;
+            return SendDecision::Wait;
         }
         self.reservations.add(amount);
-        Decision::Send(amount, limited_by.map(|fixed| fixed.limit))
+        SendDecision::Send(amount, limited_by.map(|fixed| fixed.limit))
     }
 }
 
@@ -221,7 +221,7 @@ impl Reservation {
         let more = cost + self.price.maximum_cost() - self.amount;
         let price = RequestPrice { input: more, max_output: 0, ..self.price };
         match self.ledger.try_reserve(price).await {
-            Ok((Decision::Send(..), unsent)) => {
+            Ok((SendDecision::Send(..), unsent)) => {
                 unsent.confirm();
                 self.amount += more;
                 // Both are released as one.
@@ -285,8 +285,8 @@ struct UnsentReservation {
 }
 
 impl UnsentReservation {
-    fn new(ledger: &Ledger, decision: Decision) -> Self {
-        let amount = if let Decision::Send(amount, _) = decision { amount } else { 0.0 };
+    fn new(ledger: &Ledger, decision: SendDecision) -> Self {
+        let amount = if let SendDecision::Send(amount, _) = decision { amount } else { 0.0 };
         Self { ledger: ledger.clone(), amount }
     }
 
@@ -341,17 +341,17 @@ impl Ledger {
             changed.as_mut().enable();
             let (decision, unsent) = self.try_reserve(price).await?;
             match decision {
-                Decision::Send(amount, limited_by) => {
+                SendDecision::Send(amount, limited_by) => {
                     unsent.confirm();
                     return Ok(Some(Reservation::new(self.clone(), price, amount, limited_by)));
                 }
-                Decision::Refuse(limit) => return Err(ReservationError::Exhausted(limit)),
-                Decision::Wait if self.shared.is_some() => {
+                SendDecision::Refuse(limit) => return Err(ReservationError::Exhausted(limit)),
+                SendDecision::Wait if self.shared.is_some() => {
                     waiting.get_or_insert_with(|| WaitingGuard::new(self));
                     // Either way, the rest of the budget is looked up again.
                     let _ = tokio::time::timeout(POLL, changed).await;
                 }
-                Decision::Wait => changed.await,
+                SendDecision::Wait => changed.await,
             }
         }
     }
@@ -384,7 +384,7 @@ impl Ledger {
     async fn try_reserve(
         &self,
         price: RequestPrice,
-    ) -> Result<(Decision, UnsentReservation), ReservationError> {
+    ) -> Result<(SendDecision, UnsentReservation), ReservationError> {
         let Some(shared) = self.shared.clone() else {
             let decision = self.change(|state| state.reserve(&price, None));
             return Ok((decision, UnsentReservation::new(self, decision)));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parallax_protocol::checkpoint::{Change, CheckpointGuard, Checkpoints};
+use parallax_protocol::checkpoint::{CheckpointGuard, Checkpoints, PendingChange};
 use parallax_protocol::event::Level;
 use parallax_protocol::tool::{Effects, Invocation, RunContext, ToolResult};
 
@@ -45,10 +45,10 @@ pub(crate) fn changes_files(effects: &Effects) -> bool {
     is_command(effects) || !effects.writes.is_empty()
 }
 
-fn planned_change<'a>(command: Option<&'a str>, writes: &'a [PathBuf]) -> Change<'a> {
+fn planned_change<'a>(command: Option<&'a str>, writes: &'a [PathBuf]) -> PendingChange<'a> {
     match command {
-        Some(command) => Change::Command(command),
-        None => Change::Files(writes),
+        Some(command) => PendingChange::Command(command),
+        None => PendingChange::Files(writes),
     }
 }
 

@@ -124,7 +124,7 @@ impl HookRunner {
         mut prompt: Prompt,
         inbox: &mut Inbox,
         cancel: &CancellationToken,
-    ) -> Result<BeforeAgent, EndReason> {
+    ) -> Result<BeforeAgentResult, EndReason> {
         self.wait_for_start(inbox, cancel).await;
         if cancel.is_cancelled() {
             return Err(EndReason::Cancelled);
@@ -143,9 +143,9 @@ impl HookRunner {
         prompt.attachments.extend(before.context.map(Part::text));
         Ok(match stop {
             Some(reason) => {
-                BeforeAgent::Stop(prompt, EndReason::Stopped { reason, blocked: false })
+                BeforeAgentResult::Stop(prompt, EndReason::Stopped { reason, blocked: false })
             }
-            None => BeforeAgent::Run(prompt),
+            None => BeforeAgentResult::Run(prompt),
         })
     }
 
@@ -162,7 +162,7 @@ impl HookRunner {
         continuations: &mut Continuations,
         inbox: &mut Inbox,
         cancel: &CancellationToken,
-    ) -> AfterAgent {
+    ) -> AfterAgentResult {
         let input = object(json!({
             "prompt": prompt, "prompt_response": response, "stop_hook_active": continuations.count > 0,
         }));
@@ -183,12 +183,12 @@ impl HookRunner {
                 next.map(Some)
             }
         };
-        AfterAgent { clears_context, next }
+        AfterAgentResult { clears_context, next }
     }
 }
 
 /// The decision of `BeforeAgent` hooks for a prompt.
-pub(crate) enum BeforeAgent {
+pub(crate) enum BeforeAgentResult {
     /// The prompt runs, with the context that hooks added.
     Run(Prompt),
     /// The prompt is recorded, and the turn ends.
@@ -196,7 +196,7 @@ pub(crate) enum BeforeAgent {
 }
 
 /// What `AfterAgent` hooks decided.
-pub(crate) struct AfterAgent {
+pub(crate) struct AfterAgentResult {
     /// Whether the conversation is cleared.
     pub(crate) clears_context: bool,
     /// The text that continues the turn, if it does not end.

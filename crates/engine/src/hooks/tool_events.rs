@@ -22,7 +22,7 @@ pub(crate) const STOP_PREFIX: &str = "Agent execution stopped by hook: ";
 
 /// What `BeforeTool` hooks changed about a call.
 #[derive(Default)]
-pub(crate) struct BeforeTool {
+pub(crate) struct BeforeToolResult {
     /// The arguments, if they were changed.
     pub(crate) arguments: Option<Object>,
     /// Why approval is required.
@@ -30,7 +30,7 @@ pub(crate) struct BeforeTool {
 }
 
 /// A finished call, for `AfterTool` hooks.
-pub(crate) struct AfterTool<'a> {
+pub(crate) struct AfterToolInput<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) call: &'a ToolCall,
     /// The arguments, if they were changed.
@@ -55,7 +55,7 @@ impl HookRunner {
         call: &ToolCall,
         inbox: &mut Inbox,
         cancel: &CancellationToken,
-    ) -> Result<BeforeTool, ToolError> {
+    ) -> Result<BeforeToolResult, ToolError> {
         let mut input = registry.tool_input(call);
         input.insert("tool_input".to_owned(), Value::Object(call.args.clone().unwrap_or_default()));
         let subject = registry.declared_name(&call.name);
@@ -79,14 +79,14 @@ impl HookRunner {
             arguments.extend(changed.clone());
             arguments
         });
-        Ok(BeforeTool { arguments, approval_reason })
+        Ok(BeforeToolResult { arguments, approval_reason })
     }
 
     /// Runs the `AfterTool` hooks, which may change the result. Returns the replacement call that
     /// they request, if any.
     pub(crate) async fn after_tool(
         &self,
-        finished: AfterTool<'_>,
+        finished: AfterToolInput<'_>,
         outcome: &mut ToolResult,
         inbox: &mut Inbox,
         cancel: &CancellationToken,
@@ -94,7 +94,7 @@ impl HookRunner {
         if !self.has_subscriber(HookEvent::AfterTool, false) {
             return None;
         }
-        let AfterTool { registry, call, arguments, is_build_file } = finished;
+        let AfterToolInput { registry, call, arguments, is_build_file } = finished;
         let mut input = registry.tool_input(call);
         let used = arguments.or(call.args.as_ref().ok()).cloned().unwrap_or_default();
         input.insert("tool_input".to_owned(), Value::Object(used));

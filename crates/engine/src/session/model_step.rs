@@ -32,7 +32,7 @@ struct RequestState {
     /// text is in the history.
     unfinished_answer: Option<UnfinishedAnswer>,
     /// How often the service rejected a continuation token.
-    refused_continuations: u32,
+    rejected_continuations: u32,
     /// How many bytes of its text the front ends show.
     shown_bytes: usize,
     /// Whether the request carries tool results.
@@ -56,7 +56,7 @@ struct FailedAttempt {
     /// Whether the service may accept the request without some of its contents.
     rejects: bool,
     /// Whether the service rejected the continuation token.
-    refuses_token: bool,
+    is_token_rejected: bool,
 }
 
 impl Session {
@@ -82,7 +82,7 @@ impl Session {
             model: model.clone(),
             shown_bytes: shown.map_or(0, UnfinishedAnswer::text_length),
             unfinished_answer,
-            refused_continuations: 0,
+            rejected_continuations: 0,
             after_tool: self.conversation.history().ends_with_results(),
             number: 0,
             has_nudged: false,
@@ -114,7 +114,7 @@ impl Session {
                 Ok(reply) => return Ok(reply),
                 Err(failed) => failed,
             };
-            if failed.refuses_token
+            if failed.is_token_rejected
                 && let Some(unfinished) = state.unfinished_answer.take()
             {
                 // The token has expired, or the request differs from the original one.
@@ -191,9 +191,10 @@ impl Session {
             _ => None,
         };
         let rejects = matches!(&ended, StreamEnd::Failed(error) if is_rejection(error));
-        let refuses_token = matches!(&ended, StreamEnd::Failed(error) if is_refused_token(error));
+        let is_token_rejected =
+            matches!(&ended, StreamEnd::Failed(error) if is_refused_token(error));
         if attempt.accepted_tokens > 0 {
-            state.refused_continuations = 0;
+            state.rejected_continuations = 0;
         }
         let mut max_attempts = ATTEMPTS;
         let action = match ended {
@@ -255,14 +256,14 @@ impl Session {
                         max_attempts,
                         fallback_cause,
                         rejects,
-                        refuses_token,
+                        is_token_rejected,
                     }));
                 }
                 action
             }
         };
         self.retract(state, attempt);
-        Ok(Err(FailedAttempt { action, max_attempts, fallback_cause, rejects, refuses_token }))
+        Ok(Err(FailedAttempt { action, max_attempts, fallback_cause, rejects, is_token_rejected }))
     }
 
     /// Handles an answer whose next request would exceed a budget. If the user raises the limit, or
@@ -290,7 +291,7 @@ impl Session {
             max_attempts: ATTEMPTS,
             fallback_cause: None,
             rejects: false,
-            refuses_token: false,
+            is_token_rejected: false,
         })
     }
 
@@ -319,7 +320,7 @@ impl Session {
             max_attempts: ATTEMPTS,
             fallback_cause: None,
             rejects: false,
-            refuses_token: false,
+            is_token_rejected: false,
         })
     }
 
@@ -354,17 +355,17 @@ impl Session {
         state: &mut RequestState,
         action: RetryAction,
     ) -> Result<(), EndReason> {
-        state.refused_continuations += 1;
+        state.rejected_continuations += 1;
         let Some(failure) = action.into_failure() else { return Ok(()) };
-        if state.refused_continuations > REFUSED_CONTINUATIONS {
+        if state.rejected_continuations > REFUSED_CONTINUATIONS {
             let message = format!(
                 "The service rejected the continuation token of `{}` {} times; the text received so \
                  far is kept ({})",
-                state.model, state.refused_continuations, failure.message
+                state.model, state.rejected_continuations, failure.message
             );
             return Err(EndReason::Failed(Failure { message, ..failure }));
         }
-        if state.refused_continuations == 1 {
+        if state.rejected_continuations == 1 {
             let text = format!(
                 "The service rejected the continuation token of `{}` ({}), so a new request asks \
                  for the rest",

@@ -18,7 +18,7 @@ use crate::approvals::request_increase;
 use crate::budget::TurnTimer;
 use crate::closing_notes::{INTERRUPTED, PARTIAL_NOTE, TIMED_OUT, UNANSWERED};
 use crate::function_response::FinishedResults;
-use crate::hooks::{BeforeAgent, Continuations};
+use crate::hooks::{BeforeAgentResult, Continuations};
 use crate::inbox::TurnInput;
 use crate::loop_detection::LoopAction;
 use crate::tool_call::ToolCall;
@@ -115,10 +115,10 @@ impl Session {
             TurnInput::Rerun => return Ok((self.resume(true, cancel).await, None)),
         };
         match self.hooks.before_agent(prompt, &mut self.inbox, cancel).await? {
-            BeforeAgent::Run(prompt) => {
+            BeforeAgentResult::Run(prompt) => {
                 Ok((None, Some(self.add_prompt(prompt, continuation, cancel).await)))
             }
-            BeforeAgent::Stop(prompt, reason) => {
+            BeforeAgentResult::Stop(prompt, reason) => {
                 self.user_messages().record_prompt(prompt, continuation);
                 Err(reason)
             }

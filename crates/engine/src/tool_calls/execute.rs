@@ -18,7 +18,7 @@ use super::batch::{
 use crate::call_progress::CallProgress;
 use crate::checkpoints::{CheckpointedCall, is_command};
 use crate::context::PendingResults;
-use crate::hooks::AfterTool;
+use crate::hooks::AfterToolInput;
 use crate::tool_call::ToolCall;
 use crate::tool_notes::add_note;
 
@@ -169,7 +169,7 @@ impl ToolRunner<'_> {
             });
         }
         let arguments = running.arguments.as_ref();
-        let finished = AfterTool { registry: self.registry, call, arguments, is_build_file };
+        let finished = AfterToolInput { registry: self.registry, call, arguments, is_build_file };
         let replacement = self.hooks.after_tool(finished, &mut outcome, self.inbox, cancel).await;
         if let Some((name, arguments)) = replacement
             && !cancel.is_cancelled()

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use parallax_protocol::checkpoint::{
-    Change, CheckpointGuard, Checkpoints, RevertedFiles, WriteScope,
+    CheckpointGuard, Checkpoints, PendingChange, RevertedFiles, WriteScope,
 };
 use parallax_protocol::event::{
     ApprovalRequest, Event, EventBody, ItemDone, Level, Question, UndoResult,
@@ -377,13 +377,13 @@ async fn keys_are_redacted_before_output_is_emitted() {
 struct CheckpointLog(Arc<Mutex<Vec<String>>>);
 
 impl Checkpoints for CheckpointLog {
-    fn irreversible_changes(&self, _: Change<'_>) -> Vec<String> {
+    fn irreversible_changes(&self, _: PendingChange<'_>) -> Vec<String> {
         vec!["big.bin".into()]
     }
     fn save_before(
         &self,
         turn: u64,
-        change: Change<'_>,
+        change: PendingChange<'_>,
     ) -> Result<Box<dyn CheckpointGuard>, String> {
         self.0.lock().expect("log").push(format!("before {turn} {change:?}"));
         Ok(Box::new(LoggedCheckpoint(self.0.clone())))

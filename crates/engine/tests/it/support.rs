@@ -11,7 +11,7 @@ use parallax_engine::{
     ApprovalPersistence, EventBus, EventReader, SessionHandle, SessionOptions, SharedPolicyEngine,
     invariants, start,
 };
-use parallax_protocol::checkpoint::{Change, CheckpointGuard, Checkpoints};
+use parallax_protocol::checkpoint::{CheckpointGuard, Checkpoints, PendingChange};
 use parallax_protocol::content::{Part, SealedContent};
 use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, ToolDone, UndoResult};
 use parallax_protocol::ids::SessionId;
@@ -570,10 +570,14 @@ pub struct TestCheckpoints {
 }
 
 impl Checkpoints for TestCheckpoints {
-    fn irreversible_changes(&self, _: Change<'_>) -> Vec<String> {
+    fn irreversible_changes(&self, _: PendingChange<'_>) -> Vec<String> {
         Vec::new()
     }
-    fn save_before(&self, _: u64, _: Change<'_>) -> Result<Box<dyn CheckpointGuard>, String> {
+    fn save_before(
+        &self,
+        _: u64,
+        _: PendingChange<'_>,
+    ) -> Result<Box<dyn CheckpointGuard>, String> {
         Err("not here".into())
     }
     fn created_paths(&self) -> Vec<PathBuf> {

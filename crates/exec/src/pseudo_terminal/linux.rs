@@ -15,9 +15,9 @@ use crate::terminal_size::TerminalSize;
 use crate::waiter::Waiter;
 
 /// The side of a pseudo-terminal that belongs to this process.
-pub(crate) struct ControllingSide(File);
+pub(crate) struct PtyController(File);
 
-impl ControllingSide {
+impl PtyController {
     /// Reports the terminal's new size to the processes in it.
     pub(crate) fn resize(&self, size: TerminalSize) -> io::Result<()> {
         Ok(tcsetwinsize(&self.0, window_size(size))?)
@@ -52,7 +52,7 @@ pub(crate) fn start(
         .stderr(Stdio::from(terminal));
     let child = command.spawn()?;
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
-    Ok(TerminalChild { pid, waiter: Waiter::Child(child), side: ControllingSide(side), reader })
+    Ok(TerminalChild { pid, waiter: Waiter::Child(child), controller: PtyController(side), reader })
 }
 
 fn window_size(size: TerminalSize) -> Winsize {

@@ -12,9 +12,9 @@ use crate::terminal_size::TerminalSize;
 use crate::waiter::Waiter;
 
 /// The side of a pseudo-terminal that belongs to this process.
-pub(crate) struct ControllingSide(Box<dyn MasterPty + Send>);
+pub(crate) struct PtyController(Box<dyn MasterPty + Send>);
 
-impl ControllingSide {
+impl PtyController {
     /// Tells the processes in the terminal its new size.
     pub(crate) fn resize(&self, size: TerminalSize) -> io::Result<()> {
         self.0.resize(pty_size(size)).map_err(io::Error::other)
@@ -59,7 +59,7 @@ pub(crate) fn start(
     Ok(StartedInTerminal {
         pid,
         waiter: Waiter::Thread(end_receiver),
-        side: ControllingSide(pair.master),
+        controller: PtyController(pair.master),
         reader,
     })
 }

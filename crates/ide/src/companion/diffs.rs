@@ -34,7 +34,7 @@ pub enum DiffDecision {
 
 /// What the editor has for a file when its diff is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ClosedText {
+pub enum ClosedDiff {
     /// The text, which the user may have changed.
     Text(String),
     /// The editor shows no diff of it.
@@ -44,7 +44,7 @@ pub enum ClosedText {
 }
 
 /// Receives the editor's text when a diff is closed.
-type CloseReply = oneshot::Sender<ClosedText>;
+type CloseReply = oneshot::Sender<ClosedDiff>;
 
 /// A diff that is open in the editor or queued. Dropping it closes it.
 #[derive(Debug)]
@@ -54,15 +54,15 @@ pub struct OpenDiff {
 
 impl OpenDiff {
     /// Closes the diff and returns the editor's text, which the user may have changed.
-    pub async fn take_text(mut self) -> ClosedText {
+    pub async fn take_text(mut self) -> ClosedDiff {
         let (reply, text) = oneshot::channel();
         // Nothing receives this after the decision.
         if self.close.take().is_none_or(|close| close.send(reply).is_err()) {
-            return ClosedText::NotOpen;
+            return ClosedDiff::NotOpen;
         }
         match tokio::time::timeout(TAKE_TIME, text).await {
-            Ok(text) => text.unwrap_or(ClosedText::NotOpen),
-            Err(_) => ClosedText::Unknown,
+            Ok(text) => text.unwrap_or(ClosedDiff::NotOpen),
+            Err(_) => ClosedDiff::Unknown,
         }
     }
 }
@@ -145,10 +145,10 @@ async fn close(
         None => client.close_diff(path, CLOSE_TIME).await,
     };
     let text = match closed {
-        Ok(text) => text.map_or(ClosedText::NotOpen, ClosedText::Text),
+        Ok(text) => text.map_or(ClosedDiff::NotOpen, ClosedDiff::Text),
         Err(error) => {
             tracing::debug!(%error, "the editor did not close a diff");
-            ClosedText::Unknown
+            ClosedDiff::Unknown
         }
     };
     if let Some(reply) = reply {

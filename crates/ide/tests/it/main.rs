@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use parallax_ide::{
-    ClosedText, Companion, CompanionContext, CompanionSnapshot, CompanionStatus, DiffDecision,
+    ClosedDiff, Companion, CompanionContext, CompanionSnapshot, CompanionStatus, DiffDecision,
     DisconnectReason, DiscoveryOptions, diagnose,
 };
 use parallax_protocol::context::EditorContext as _;
@@ -121,7 +121,7 @@ async fn diffs_are_decided_in_the_editor() {
     editor.accept_diff(&path);
     let decided = tokio::time::timeout(LIMIT, decision).await.expect("in time");
     assert_eq!(decided, Ok(DiffDecision::Accepted { text: "edited\n".into() }));
-    assert_eq!(diff.take_text().await, ClosedText::NotOpen, "it is decided");
+    assert_eq!(diff.take_text().await, ClosedDiff::NotOpen, "it is decided");
     let name = other.display().to_string();
     assert!(editor.wait(LIMIT, |editor| editor.diffs().contains_key(&name)).await);
     editor.reject_diff(&other);
@@ -141,7 +141,7 @@ async fn terminal_decision_uses_the_text_of_the_editor() {
     let (diff, _decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
     assert!(editor.wait(LIMIT, |editor| editor.diffs().contains_key(&name)).await);
     editor.edits(&path, "edited\n");
-    assert_eq!(diff.take_text().await, ClosedText::Text("edited\n".into()));
+    assert_eq!(diff.take_text().await, ClosedDiff::Text("edited\n".into()));
     let (diff, _decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
     assert!(editor.wait(LIMIT, |editor| editor.diffs().contains_key(&name)).await);
     drop(diff);
@@ -178,7 +178,7 @@ async fn diff_decision_arrives_even_if_another_client_gets_the_response() {
     let (diff, _decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
     assert!(editor.wait(LIMIT, |editor| editor.diffs().contains_key(&name)).await);
     editor.edits(&path, "edited\n");
-    assert_eq!(diff.take_text().await, ClosedText::Text("edited\n".into()));
+    assert_eq!(diff.take_text().await, ClosedDiff::Text("edited\n".into()));
     assert_eq!(editor.violations(), Vec::<String>::new());
 }
 
@@ -194,7 +194,7 @@ async fn dead_editor_ends_its_diff() {
     editor.stop_abruptly();
     let decided = tokio::time::timeout(LIMIT, decision).await.expect("in time");
     assert!(matches!(decided, Ok(DiffDecision::Unavailable { .. })), "{decided:?}");
-    assert_eq!(diff.take_text().await, ClosedText::NotOpen);
+    assert_eq!(diff.take_text().await, ClosedDiff::NotOpen);
     wait(&companion, |snapshot| matches!(reason(snapshot), Some(DisconnectReason::Lost { .. })))
         .await;
     assert_eq!(companion.snapshot().files.files.len(), 0);
@@ -215,7 +215,7 @@ async fn hanging_editor_adds_no_text_and_causes_only_a_short_delay() {
     let (diff, _decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
     assert!(editor.wait(LIMIT, |editor| !editor.diffs().is_empty()).await);
     let since = Instant::now();
-    assert_eq!(diff.take_text().await, ClosedText::Unknown);
+    assert_eq!(diff.take_text().await, ClosedDiff::Unknown);
     assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
 }
 

@@ -91,7 +91,7 @@ async fn call(pause: u64, steps: u64) -> Result<Value, McpError> {
     let server = server(Duration::from_millis(pause), &listeners).await;
     let arguments: Object = json!({"steps": steps}).as_object().cloned().expect("an object");
     let params = CallToolRequestParams::new("slow").with_arguments(arguments);
-    let bounds = Bounds::with_timeout(Duration::from_millis(600));
+    let bounds = RequestOptions::with_timeout(Duration::from_millis(600));
     request(server.peer(), CallToolRequest::new(params).into(), bounds, &listeners).await
 }
 
@@ -163,7 +163,7 @@ async fn server_that_reads_nothing_does_not_block_calls() {
     let server = ProgressHandler(listeners.clone()).serve(stuck).await.expect("connected");
     let started_at = Instant::now();
     for _ in 0..3 {
-        let bounds = Bounds::with_timeout(Duration::from_secs(2));
+        let bounds = RequestOptions::with_timeout(Duration::from_secs(2));
         let tool_call = CallToolRequest::new(CallToolRequestParams::new("any")).into();
         let ended = request(server.peer(), tool_call, bounds, &listeners).await;
         assert_eq!(ended, Err(McpError::Timeout { after: Duration::from_secs(2) }));

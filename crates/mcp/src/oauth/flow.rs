@@ -21,7 +21,7 @@ const NO_REGISTRATION: &str = "its service does not support client registration:
     there, and set `oauth.clientId` (and `oauth.clientSecret`) of the server";
 
 /// The part of a sign-in that the front end performs.
-pub trait SignIn: Send + Sync {
+pub trait SignInUi: Send + Sync {
     /// Shows the URL, and opens it in a browser if possible.
     fn show(&self, address: &str);
     /// Returns the redirect URL that the user pasted; never resolves if pasting is unsupported.
@@ -37,7 +37,7 @@ pub async fn sign_in(
     files: &TokenFiles,
     port: Option<u16>,
     http: &ClientOptions,
-    face: &dyn SignIn,
+    face: &dyn SignInUi,
 ) -> Result<(), String> {
     let url = server.endpoint.url().ok_or("only servers with a URL support sign-in")?;
     let settings = &server.oauth;

@@ -2,19 +2,19 @@
 
 use parallax_protocol::event::{Failure, FailureKind};
 
-use crate::usage::Usage;
+use crate::usage::UsageError;
 
 /// Why nothing is run.
 #[derive(Debug)]
 pub(crate) enum InvocationError {
-    Usage(Usage),
+    Usage(UsageError),
     /// The help of a group of subcommands, when none of them is given.
     Group(String),
     Failure(Failure),
 }
 
-impl From<Usage> for InvocationError {
-    fn from(usage: Usage) -> Self {
+impl From<UsageError> for InvocationError {
+    fn from(usage: UsageError) -> Self {
         Self::Usage(usage)
     }
 }
@@ -30,5 +30,6 @@ pub(super) fn input_failure(message: impl Into<String>) -> InvocationError {
 
 /// Returns the error for two flags that exclude each other.
 pub(super) fn exclusive_flags_error(one: &str, other: &str) -> InvocationError {
-    Usage::new(format!("`{one}` and `{other}` cannot be used together"), "Omit one of them.").into()
+    UsageError::new(format!("`{one}` and `{other}` cannot be used together"), "Omit one of them.")
+        .into()
 }

@@ -6,7 +6,7 @@ use super::error::InvocationError;
 use crate::argument_values::{Format, InputFormat};
 use crate::arguments::PrintingArguments;
 use crate::output_options::OutputOptions;
-use crate::usage::Usage;
+use crate::usage::UsageError;
 
 /// Interprets the flags of the output.
 ///
@@ -34,7 +34,7 @@ pub(super) fn output_options(
             }
             Some(format) if format == needs => {}
             Some(_) => {
-                return Err(Usage::new(
+                return Err(UsageError::new(
                     format!("`{flag}` cannot be used with `{asked_by}`"),
                     match needs {
                         Format::Json => "It requires `--output-format json`.",

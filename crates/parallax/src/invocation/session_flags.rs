@@ -11,7 +11,7 @@ use crate::arguments::{ReplayArgs, SessionArguments};
 use crate::list_flags::{list, paths};
 use crate::session_flags::SessionFlags;
 use crate::startup_info::StartupInfo;
-use crate::usage::Usage;
+use crate::usage::UsageError;
 
 /// Interprets the flags of a session.
 ///
@@ -57,7 +57,7 @@ pub(super) fn session_flags(
         .transpose()?;
     if arguments.at.is_some() && arguments.resume.is_none() {
         let hint = "Example: `--resume SESSION --at PROMPT`.";
-        return Err(Usage::new("`--at` requires `--resume`", hint).into());
+        return Err(UsageError::new("`--at` requires `--resume`", hint).into());
     }
     let resumed = arguments.resume.map(|from| match arguments.at {
         Some(before) => SessionChoice::ForkBefore { from, prompt: before.get() },

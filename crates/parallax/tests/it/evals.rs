@@ -266,8 +266,8 @@ prompt = "Say hello."
 [judge]
 rubric = "The greeting is in French."
 "#;
-    let policy_decision = r#"{"pass": false, "reason": "It is in English."}"#;
-    let world = create_world(&json!([{"text": "Hello!"}, {"text": policy_decision}]), case);
+    let judgment = r#"{"pass": false, "reason": "It is in English."}"#;
+    let world = create_world(&json!([{"text": "Hello!"}, {"text": judgment}]), case);
     let output = finish(world.command(&["eval", "cases/one/case.toml", "--min", "1"]));
     assert_eq!(output.code(), 1, "{}", output.err());
     assert!(output.err().contains("judge: It is in English."), "{}", output.err());

@@ -154,7 +154,7 @@ const CLOSED: &[&str] = &[
 ];
 
 /// Whether the program starts others in ways that are not analyzed.
-pub(super) fn starts_others(name: &str) -> bool {
+pub(super) fn starts_other_programs(name: &str) -> bool {
     CLOSED.contains(&name)
 }
 

@@ -18,24 +18,24 @@ impl Policy {
     pub(super) fn check_files(
         &self,
         call: &CallQuery<'_>,
-        finding: &mut TentativeDecision,
+        decision: &mut TentativeDecision,
         trace: &mut Trace,
     ) {
         let effects = call.query.effects;
         let roots = call.query.workspace;
         let yolo = call.mode == ApprovalMode::Yolo;
-        let granted = finding.grants.clone().unwrap_or_default();
+        let granted = decision.grants.clone().unwrap_or_default();
         let outside = effects.writes.iter().find(|path| {
             call.folders.are_outside(path)
                 && !granted.file_system.write.iter().any(|directory| path.starts_with(directory))
         });
         if let Some(path) = outside
-            && !finding.names_paths
+            && !decision.names_paths
             && (!yolo || call.query.interactive)
         {
             let reason = format!("It writes `{}`, outside the workspace", path.display());
             trace.check("write outside the workspace", &reason);
-            finding.raise_to_ask("write outside the workspace", &reason, false, YOLO);
+            decision.raise_to_ask("write outside the workspace", &reason, false, YOLO);
         }
         if yolo {
             return;
@@ -52,21 +52,21 @@ impl Policy {
                 path.display()
             );
             trace.check("protected path", &reason);
-            finding.raise_to_ask("protected path", &reason, true, YOLO);
+            decision.raise_to_ask("protected path", &reason, true, YOLO);
         }
         if let Some(path) = effects.writes.iter().find(|path| paths::has_other_names(path)) {
             let reason =
                 format!("`{}` has hard links, which would also be changed", path.display());
             trace.check("hard link", &reason);
-            finding.raise_to_ask("hard link", &reason, true, YOLO);
+            decision.raise_to_ask("hard link", &reason, true, YOLO);
         }
-        self.guard_build_files(call, finding, trace);
+        self.guard_build_files(call, decision, trace);
     }
 
     fn guard_build_files(
         &self,
         call: &CallQuery<'_>,
-        finding: &mut TentativeDecision,
+        decision: &mut TentativeDecision,
         trace: &mut Trace,
     ) {
         if self.build_file_guard == BuildFileGuard::Off {
@@ -77,21 +77,21 @@ impl Policy {
         };
         let reason = format!("It changes `{}`, which controls what builds run", path.display());
         trace.check("build-file guard", &reason);
-        if finding.decision == Decision::Ask {
-            finding.needed_to_allow.get_or_insert_with(|| {
+        if decision.decision == Decision::Ask {
+            decision.needed_to_allow.get_or_insert_with(|| {
                 "`--approval-mode yolo`, or `--approval-mode auto_edit` with the setting \
                  `security.buildFileGuard` = `off`"
                     .to_owned()
             });
         }
-        if finding.decision == Decision::Allow {
-            finding.raise_to_ask(
+        if decision.decision == Decision::Allow {
+            decision.raise_to_ask(
                 "build-file guard",
                 &reason,
                 false,
                 "`--approval-mode yolo` or the setting `security.buildFileGuard` = `off`",
             );
-            finding.rule = "build-file guard (`security.buildFileGuard`)".to_owned();
+            decision.rule = "build-file guard (`security.buildFileGuard`)".to_owned();
         }
     }
 
@@ -99,13 +99,13 @@ impl Policy {
     pub(super) fn check_permissions(
         &self,
         call: &CallQuery<'_>,
-        finding: &mut TentativeDecision,
+        decision: &mut TentativeDecision,
         trace: &mut Trace,
     ) {
         let requested_permissions = &call.query.effects.permissions;
         let row = self.sandbox.mode(call.mode);
         let readonly = row.readonly;
-        let mut granted = finding.grants.take().unwrap_or_default().union(&row.grants());
+        let mut granted = decision.grants.take().unwrap_or_default().union(&row.grants());
         if call.mode == ApprovalMode::Yolo {
             // This mode grants writes to protected paths of the workspace and access to agents.
             // Everything else follows the sandbox table, which may be stricter.
@@ -136,9 +136,9 @@ impl Policy {
             let write = &beyond.file_system.write;
             let protected = write.iter().any(|path| call.folders.protected.contains(path));
             let always_ask = protected && call.mode != ApprovalMode::Yolo;
-            finding.raise_to_ask("beyond the sandbox", &reason, always_ask, &needs);
+            decision.raise_to_ask("beyond the sandbox", &reason, always_ask, &needs);
         }
-        finding.grants = Some(granted);
+        decision.grants = Some(granted);
     }
 
     /// Returns what would grant these permissions, as the end of a sentence that begins with "it
@@ -168,7 +168,7 @@ impl Policy {
     pub(super) fn check_safety(
         &self,
         call: &CallQuery<'_>,
-        finding: &mut TentativeDecision,
+        decision: &mut TentativeDecision,
         trace: &mut Trace,
     ) {
         let checkers = self.rules.checkers().iter().map(AsRef::as_ref);
@@ -176,13 +176,13 @@ impl Policy {
             let Some(objection) = checker.check(call) else { continue };
             let label = checker.label();
             trace.check(&label, &objection.reason);
-            if objection.decision > finding.decision {
-                finding.decision = objection.decision;
-                finding.rule = label;
-                finding.reason = objection.reason;
-                finding.needed_to_allow = Some("removing that safety checker".to_owned());
+            if objection.decision > decision.decision {
+                decision.decision = objection.decision;
+                decision.rule = label;
+                decision.reason = objection.reason;
+                decision.needed_to_allow = Some("removing that safety checker".to_owned());
             }
-            if finding.decision == Decision::Deny {
+            if decision.decision == Decision::Deny {
                 return;
             }
         }

@@ -22,13 +22,13 @@ impl Policy {
     ) -> TentativeDecision {
         let whole = self.find(call, Subject::Whole, trace);
         trace.assign_to_call();
-        let mut finding = match shell.unanalyzable_reason() {
+        let mut decision = match shell.unanalyzable_reason() {
             Some(reason) => self.decide_unanalyzable(call, reason, whole),
             None => self.decide_by_parts(call, shell, whole, trace),
         };
-        let granted = finding.grants.clone().unwrap_or_default();
+        let granted = decision.grants.clone().unwrap_or_default();
         let circumstances =
-            LineContext { build_guard: self.build_file_guard, may_redirect: finding.may_redirect };
+            LineContext { build_guard: self.build_file_guard, may_redirect: decision.may_redirect };
         for doubt in line_checks::approval_reasons(call, shell, &granted, &circumstances) {
             trace.check(doubt.name, &doubt.reason);
             let needs = match doubt.name {
@@ -40,14 +40,14 @@ impl Policy {
                 }
                 // The sandbox blocks the write in yolo mode, too.
                 "write outside the workspace" => WRITE_OUTSIDE,
-                "redirection" if finding.decision == Decision::Allow => {
+                "redirection" if decision.decision == Decision::Allow => {
                     "`--approval-mode auto_edit` or a rule with `allowRedirection = true`"
                 }
                 _ => YOLO,
             };
-            finding.raise_to_ask(doubt.name, &doubt.reason, doubt.always_ask, needs);
+            decision.raise_to_ask(doubt.name, &doubt.reason, doubt.always_ask, needs);
         }
-        finding
+        decision
     }
 
     /// Returns the decision for a line that cannot be analyzed.
@@ -57,14 +57,14 @@ impl Policy {
         cause: &str,
         whole: Option<&Rule>,
     ) -> TentativeDecision {
-        let mut finding = self.finding(call, whole);
+        let mut decision = self.decision_of_rule(call, whole);
         let explicit_yolo = call.mode == ApprovalMode::Yolo;
-        if finding.decision == Decision::Allow {
+        if decision.decision == Decision::Allow {
             let patterned = whole.is_some_and(|rule| rule.conditions.arguments.is_some());
             if explicit_yolo && patterned {
-                finding = TentativeDecision::new(
+                decision = TentativeDecision::new(
                     Decision::Deny,
-                    finding.rule,
+                    decision.rule,
                     format!(
                         "The rule allows a pattern of arguments, but the command line cannot be \
                          parsed ({cause}), so the rest of it cannot be checked"
@@ -72,15 +72,15 @@ impl Policy {
                 );
             } else if !explicit_yolo {
                 let reason = format!("The command line cannot be analyzed: {cause}");
-                finding.raise_to_ask("unanalyzable command line", &reason, true, YOLO);
+                decision.raise_to_ask("unanalyzable command line", &reason, true, YOLO);
             }
-        } else if finding.decision == Decision::Ask {
-            finding.always_ask = true;
-            finding.needed_to_allow.get_or_insert_with(|| YOLO.to_owned());
-            finding.reason =
-                format!("The command line cannot be analyzed: {cause}. {}", finding.reason);
+        } else if decision.decision == Decision::Ask {
+            decision.always_ask = true;
+            decision.needed_to_allow.get_or_insert_with(|| YOLO.to_owned());
+            decision.reason =
+                format!("The command line cannot be analyzed: {cause}. {}", decision.reason);
         }
-        finding
+        decision
     }
 
     /// Combines the decisions about the commands of the line; the strictest wins.
@@ -110,26 +110,26 @@ impl Policy {
                     !rule.is_for_unlisted_commands()
                 });
             }
-            let mut finding = self.finding(call, rule);
+            let mut decision = self.decision_of_rule(call, rule);
             let built_in = rule.is_none_or(|rule| rule.source == RuleSource::BuiltIn);
-            if command.is_passed_on && (built_in || finding.decision == Decision::Allow) {
+            if command.is_passed_on && (built_in || decision.decision == Decision::Allow) {
                 continue;
             }
-            let safe = finding.decision == Decision::Ask && built_in && shell.is_safe(index);
-            if finding.decision == Decision::Ask
+            let safe = decision.decision == Decision::Ask && built_in && shell.is_safe(index);
+            if decision.decision == Decision::Ask
                 && !safe
                 && built_in
                 && command.name() == Some("git")
                 && let Some(file) = shell.controlling_git_config()
             {
-                finding.reason = format!(
+                decision.reason = format!(
                     "{}: `{}` cannot be read or configures programs that git always runs",
-                    finding.reason,
+                    decision.reason,
                     file.display()
                 );
             }
             if safe {
-                finding = TentativeDecision::new(
+                decision = TentativeDecision::new(
                     Decision::Allow,
                     "known-safe command (built in)",
                     match shell.redirections().next() {
@@ -140,7 +140,7 @@ impl Policy {
                         }
                     },
                 );
-            } else if let Some(grants) = &mut finding.grants {
+            } else if let Some(grants) = &mut decision.grants {
                 let exact = match rule.map(|rule| &rule.conditions.commands) {
                     Some(Commands::Prefixes(prefixes)) => {
                         prefixes.iter().any(|prefix| prefix.is_exactly(command))
@@ -157,18 +157,18 @@ impl Policy {
                     None => grants.clone(),
                 });
             }
-            may_redirect &= finding.may_redirect;
-            trace.command(&command.source, finding.decision, &finding.rule);
+            may_redirect &= decision.may_redirect;
+            trace.command(&command.source, decision.decision, &decision.rule);
             let stricter = strictest.as_ref().is_none_or(|before| {
-                finding.decision > before.decision
+                decision.decision > before.decision
                     // If both allow, a rule takes precedence over a heuristic because it can grant
                     // permissions.
-                    || (finding.decision == before.decision
+                    || (decision.decision == before.decision
                         && before.grants.is_none()
-                        && finding.grants.is_some())
+                        && decision.grants.is_some())
             });
             if stricter {
-                strictest = Some(finding);
+                strictest = Some(decision);
             }
         }
         // A pattern may match the line as a whole. Matches within a single command were already
@@ -179,13 +179,13 @@ impl Policy {
                 && (arguments.is_some()
                     || (matches!(commands, Commands::Pattern(_)) && commands.may_match(shell)))
         });
-        let mut finding = strictest.unwrap_or_else(|| self.finding(call, whole));
-        if let Some(rule) = patterned.filter(|rule| rule.decision > finding.decision) {
-            finding = self.finding(call, Some(rule));
+        let mut decision = strictest.unwrap_or_else(|| self.decision_of_rule(call, whole));
+        if let Some(rule) = patterned.filter(|rule| rule.decision > decision.decision) {
+            decision = self.decision_of_rule(call, Some(rule));
         }
-        finding.grants = Some(granted.unwrap_or_default());
-        finding.may_redirect = may_redirect;
-        finding
+        decision.grants = Some(granted.unwrap_or_default());
+        decision.may_redirect = may_redirect;
+        decision
     }
 
     /// Whether the list of allowed commands names a command of the line. In plan mode the list

@@ -37,7 +37,7 @@ impl TentativeDecision {
         }
     }
 
-    /// Turns allow into ask. If the finding already asks, a more serious reason comes first.
+    /// Turns allow into ask. If the decision already asks, a more serious reason comes first.
     pub(super) fn raise_to_ask(&mut self, rule: &str, reason: &str, always_ask: bool, needs: &str) {
         match self.decision {
             Decision::Allow => {

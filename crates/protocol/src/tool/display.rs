@@ -92,12 +92,12 @@ pub struct FileDiff {
     /// it.
     #[serde(skip)]
     #[schemars(skip)]
-    pub texts: Option<Arc<FileTexts>>,
+    pub texts: Option<Arc<FileContents>>,
 }
 
 /// The contents of a file before and after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileTexts {
+pub struct FileContents {
     /// The contents before; empty if the file did not exist.
     pub old: String,
     /// The contents after.

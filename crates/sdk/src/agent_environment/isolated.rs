@@ -160,7 +160,7 @@ fn build_environment(
         .map(|checkpoint_manager| checkpoint_manager as Arc<dyn Checkpoints>);
     let subject = one_line(task.prompt).chars().take(SUBJECT).collect();
     let environment_end =
-        WorktreeEnding { worktree, toolbox, checkpoint_manager, artifacts, name_file, subject };
+        WorktreeCleanup { worktree, toolbox, checkpoint_manager, artifacts, name_file, subject };
     let roots = Arc::clone(&files);
     let workspace = AgentWorkspace {
         roots: Arc::new(move || roots.roots()),
@@ -188,8 +188,8 @@ fn configuration(launch: &SessionConfig, worktree: &Worktree) -> Result<SessionC
     Ok(own)
 }
 
-/// Ended when the agent is done.
-struct WorktreeEnding {
+/// Finishes the worktree when the agent is done.
+struct WorktreeCleanup {
     worktree: Worktree,
     toolbox: Toolbox,
     checkpoint_manager: Option<Arc<CheckpointManager>>,
@@ -199,7 +199,7 @@ struct WorktreeEnding {
     subject: String,
 }
 
-impl WorktreeEnding {
+impl WorktreeCleanup {
     fn finish(self, can_be_resumed: bool) -> BoxFuture<'static, FinishedWorkspace> {
         Box::pin(async move {
             let had_background = self.toolbox.had_background().await;

@@ -16,7 +16,7 @@ use super::first_line;
 use super::prose::write_prose;
 use super::syntax_colors::SyntaxHighlighter;
 use crate::recorded_items::{self, RecordedItem};
-use parallax_devtools::{Inline, json_for_script};
+use parallax_devtools::{InlineElement, json_for_script};
 
 const STYLE: &str = include_str!("page.css");
 /// Number of prompts above which the page starts with a list of them.
@@ -33,9 +33,11 @@ pub(super) fn page(
     journal: &str,
 ) -> String {
     let title = if title.trim().is_empty() { "A session" } else { title };
-    let (style, script) =
-        (Inline::new(parallax_devtools::STYLE), Inline::new(parallax_devtools::SCRIPT));
-    let plain_style = Inline::new(STYLE);
+    let (style, script) = (
+        InlineElement::new(parallax_devtools::STYLE),
+        InlineElement::new(parallax_devtools::SCRIPT),
+    );
+    let plain_style = InlineElement::new(STYLE);
     let mut head = String::new();
     let _ = writeln!(
         head,

@@ -22,9 +22,9 @@ const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The copies by path, each with the stamp of the file that was copied.
 #[derive(Debug, Default)]
-pub(super) struct Reserve(Mutex<HashMap<PathBuf, (Stamp, File)>>);
+pub(super) struct ReservedCopies(Mutex<HashMap<PathBuf, (Stamp, File)>>);
 
-impl Reserve {
+impl ReservedCopies {
     /// Copies the protected files of a snapshot; copies of unchanged files stay. File systems
     /// without unnamed files are skipped.
     ///

@@ -519,7 +519,8 @@ impl Checkpoints {
                 let (temporary, file) = match written {
                     Ok(written) => written,
                     Err(error) => {
-                        let file = self.reserve.take(&plan.confined_path, stamp).ok_or(error)?;
+                        let file =
+                            self.reserved_copies.take(&plan.confined_path, stamp).ok_or(error)?;
                         (leaf.link_temporary(&file).map_err(text)?, file)
                     }
                 };

@@ -15,12 +15,12 @@ struct Line {
 }
 
 impl Line {
-    fn file(&self, unit: &str) -> String {
+    fn file_text(&self, unit: &str) -> String {
         let text: String = self.pieces.iter().map(|piece| piece.0.as_str()).collect();
         format!("{}{text}", unit.repeat(self.level))
     }
 
-    fn model(&self, unit: &str) -> String {
+    fn model_text(&self, unit: &str) -> String {
         let text: String = self.pieces.iter().map(|piece| piece.1.as_str()).collect();
         format!("{}{text}", unit.repeat(self.level))
     }
@@ -150,14 +150,14 @@ proptest! {
             prop_assume!(!after.is_empty());
         }
         let head = format!("head:\n{file_unit}one:\n{file_unit}{file_unit}two\nend\n");
-        let file = head.clone() + &join(&before, &|line| line.file(file_unit));
-        let old = join(&before, &|line| line.model(model_unit));
-        let new = join(&after, &|line| line.model(model_unit));
+        let file = head.clone() + &join(&before, &|line| line.file_text(file_unit));
+        let old = join(&before, &|line| line.model_text(model_unit));
+        let new = join(&after, &|line| line.model_text(model_unit));
         let source = SourceText::new(&file);
         let found = find(&source, &old, &new);
         prop_assume!(found.strategy == Strategy::Tolerant);
         prop_assert_eq!(found.hits.len(), 1);
-        let expected = head + &join(&after, &|line| line.file(file_unit));
+        let expected = head + &join(&after, &|line| line.file_text(file_unit));
         prop_assert_eq!(applied(&source, &file, &found), expected, "{:?}\n{:?}", old, new);
     }
 }

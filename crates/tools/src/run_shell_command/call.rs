@@ -20,7 +20,8 @@ use super::confined::{self, DenialEvidence, StartingCommand};
 use super::control::{CommandControl, show};
 use super::editor_terminal::EditorTerminalCall;
 use super::{
-    describe_removed_variables, granted_paths, has_layers, precreated_path, replaced_files, report,
+    describe_removed_variables, granted_paths, precreated_path, replaced_files, report,
+    supports_cache_layers,
 };
 use crate::sandbox_options::SandboxOptions;
 use crate::shell_options::ShellOptions;
@@ -116,15 +117,16 @@ impl Invocation for RunShellCommandCall {
             let preparing = tokio::task::spawn_blocking(move || {
                 let sandbox = options.sandbox.as_ref();
                 let confined = sandbox.is_some_and(|sandbox| sandbox.enabled);
-                let layers =
-                    confined && sandbox.is_some_and(has_layers) && processes.has_namespaces();
+                let layers = confined
+                    && sandbox.is_some_and(supports_cache_layers)
+                    && processes.has_namespaces();
                 StartingCommand { layers, ..entry }.prepare(sandbox)
             });
             let prepared = match preparing.await.map_err(|error| error.to_string()) {
                 Ok(Ok(prepared)) => prepared,
                 Ok(Err(reason)) | Err(reason) => return report::preparation_error(&reason),
             };
-            let missed = self.processes.missed_network();
+            let unroutable = self.processes.unroutable_attempts();
             let is_confined = prepared.plan.is_some();
             let command = Command {
                 text: self.command.clone(),
@@ -163,7 +165,7 @@ impl Invocation for RunShellCommandCall {
                     }
                     if let (Some(plan), Some(sandbox)) = (prepared.plan, &self.options.sandbox) {
                         let evidence = DenialEvidence {
-                            missed_network: self.processes.missed_network() > missed,
+                            needed_network: self.processes.unroutable_attempts() > unroutable,
                             // Landlock alone cannot hide files in the workspace.
                             has_placeholders: self.processes.has_namespaces()
                                 && sandbox.tier != Tier::Landlock,

@@ -267,7 +267,7 @@ fn is_own_repository(path: &str, directories: &[PathBuf]) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DenialEvidence {
     /// Whether the kernel counted packets without a route.
-    pub(super) missed_network: bool,
+    pub(super) needed_network: bool,
     /// Whether hidden files are covered by placeholders.
     pub(super) has_placeholders: bool,
 }
@@ -301,7 +301,7 @@ pub(super) fn denied_permissions(
         &output,
         evidence.has_placeholders,
     );
-    let ran = SandboxRun { plan, missed_network: evidence.missed_network };
+    let ran = SandboxRun { plan, needed_network: evidence.needed_network };
     let directories = predicted_permissions::directories(line, directory, home);
     let sources: Vec<&str> = line.commands.iter().map(|command| command.source.as_str()).collect();
     let command = sources.join("\n");

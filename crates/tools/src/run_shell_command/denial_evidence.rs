@@ -238,7 +238,7 @@ pub(super) fn missing_permissions(
             }
         }
     }
-    if failed && confinement.is_offline() && confinement.missed_network() {
+    if failed && confinement.is_offline() && confinement.needed_network() {
         missing.network = true;
     }
     missing
@@ -369,7 +369,7 @@ mod tests {
         fn has_private_network(&self) -> bool {
             true
         }
-        fn missed_network(&self) -> bool {
+        fn needed_network(&self) -> bool {
             false
         }
         fn has_outside_listener(&self, port: u16) -> bool {

@@ -26,7 +26,7 @@ pub(super) trait Confinement {
     /// Whether servers on this machine, outside of the sandbox, were unreachable.
     fn has_private_network(&self) -> bool;
     /// Whether the kernel counted packets without a route.
-    fn missed_network(&self) -> bool;
+    fn needed_network(&self) -> bool;
     /// Whether a program outside of the sandbox listens on the port.
     fn has_outside_listener(&self, port: u16) -> bool;
 }
@@ -34,7 +34,7 @@ pub(super) trait Confinement {
 /// A plan that a command ran with, or would run with.
 pub(super) struct SandboxRun {
     pub(super) plan: Plan,
-    pub(super) missed_network: bool,
+    pub(super) needed_network: bool,
 }
 
 impl SandboxRun {
@@ -84,8 +84,8 @@ impl Confinement for SandboxRun {
         matches!(self.plan.network, Network::Isolated | Network::External)
     }
 
-    fn missed_network(&self) -> bool {
-        self.missed_network
+    fn needed_network(&self) -> bool {
+        self.needed_network
     }
 
     fn has_outside_listener(&self, port: u16) -> bool {

@@ -73,7 +73,7 @@ pub(super) fn permissions(
         return Permissions::default();
     };
     let directory = directory.as_path();
-    let ran = SandboxRun { plan, missed_network: false };
+    let ran = SandboxRun { plan, needed_network: false };
     let mut note = |word: &Word, access: DeniedAccess| {
         let Some(path) = word_path(word, directory, home, moved_home) else { return };
         let list = match access {
@@ -301,7 +301,7 @@ fn path_of(path: &Path) -> Option<PathBuf> {
 /// Adds read permission for hidden files that the command may write: a program that may rename a
 /// secret could read it under its new name.
 pub(super) fn add_hidden_reads(files: &mut FilePermissions, plan: Plan) {
-    let ran = SandboxRun { plan, missed_network: false };
+    let ran = SandboxRun { plan, needed_network: false };
     for path in &files.write {
         if ran.denies(path, DeniedAccess::Read) && !files.read.contains(path) {
             files.read.push(path.clone());

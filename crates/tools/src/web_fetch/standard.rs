@@ -35,7 +35,7 @@ pub(super) async fn run(
     let reader = shared.model.catalog().utility("web-fetch", &(shared.main)());
     let has_reader = shared.model.catalog().hosted_tools(&reader).page_reader;
     let answer = match has_reader {
-        true => primary(shared, prompt, &admitted, cancel).await.map(Some),
+        true => fetch_with_service(shared, prompt, &admitted, cancel).await.map(Some),
         // The pages are downloaded here.
         false => Ok(None),
     };
@@ -76,7 +76,7 @@ pub(super) async fn run(
         .with_display(Display::text(summary)))
 }
 
-async fn primary(
+async fn fetch_with_service(
     shared: &FetchState,
     prompt: &str,
     urls: &[Url],

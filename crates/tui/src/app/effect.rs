@@ -9,7 +9,7 @@ use parallax_protocol::op::Op;
 use parallax_screen::GraphicsCapabilities;
 use parallax_sdk::LaunchOptions;
 use parallax_sdk::credential::KeyKind;
-use parallax_sdk::ide::ClosedText;
+use parallax_sdk::ide::ClosedDiff;
 use parallax_sdk::trust::TrustAnswer;
 use parallax_sessions::SessionChoice;
 use tokio::sync::mpsc;
@@ -23,7 +23,7 @@ pub(crate) type JobContinuation = Box<dyn FnOnce(&mut App) + Send>;
 /// Continuation that gets text edited in an external program, or an error.
 pub(crate) type TextContinuation = Box<dyn FnOnce(&mut App, Result<String, String>) + Send>;
 /// Continuation that gets the text from the connected editor.
-pub(crate) type EditorTextContinuation = Box<dyn FnOnce(&mut App, ClosedText) + Send>;
+pub(crate) type EditorTextContinuation = Box<dyn FnOnce(&mut App, ClosedDiff) + Send>;
 /// Continuation that gets the drawing capabilities for images.
 pub(crate) type DrawingContinuation =
     Box<dyn FnOnce(&mut App, Option<GraphicsCapabilities>) + Send>;

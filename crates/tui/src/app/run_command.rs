@@ -227,7 +227,7 @@ fn add_directories(app: &mut App, paths: &str) {
     let paths: Vec<String> = paths.split(',').map(|path| path.trim().to_owned()).collect();
     app.run_with_config(
         move |launch| {
-            let path = |typed: &String| launch.trust_manager().folder_and_trust(typed);
+            let path = |typed: &String| launch.trust_manager().resolve_folder(typed);
             paths.iter().map(path).collect::<Vec<_>>()
         },
         |app, folders| {

@@ -300,7 +300,7 @@ impl AnswerForm {
         }
         let (all, last) = (body.len(), body.len().saturating_sub(room));
         let marked = match self.pages.get(self.at) {
-            Some(page) => page.marked_row(width, plain),
+            Some(page) => page.last_cursor_row(width, plain),
             None => all.saturating_sub(1),
         };
         // The rows around the cursor stay visible unless the user scrolls.
@@ -390,8 +390,8 @@ impl QuestionPage {
         rows.flat_map(|line| wrap(&line, width, &[Span::raw("  ")])).collect()
     }
 
-    /// Returns the number of rows above the last one of the cursor's answer.
-    fn marked_row(&self, width: usize, plain: bool) -> usize {
+    /// Returns the number of rows above the last row of the answer at the cursor.
+    fn last_cursor_row(&self, width: usize, plain: bool) -> usize {
         let theme = Theme::default();
         let head = self.head(width, &theme, plain).len();
         let options_above = 0..self.cursor.min(self.options.len());

@@ -321,13 +321,13 @@ impl QuestionDialog {
                 broader_permissions: true,
                 ..RequestDecision::new(self.request.id.clone(), ApprovalResponse::ProceedOnce)
             })),
-            Some(Choice::ToolResult(outcome @ ApprovalResponse::ProceedAlwaysTool)) => {
+            Some(Choice::Response(outcome @ ApprovalResponse::ProceedAlwaysTool)) => {
                 QuestionAnswer::Decided(Box::new(RequestDecision {
                     rule: self.selected_rule().cloned(),
                     ..RequestDecision::new(self.request.id.clone(), outcome)
                 }))
             }
-            Some(Choice::ToolResult(outcome)) => self.decide(outcome),
+            Some(Choice::Response(outcome)) => self.decide(outcome),
             Some(Choice::Editor) => QuestionAnswer::Edit,
             Some(Choice::Hunks) => {
                 if let Some(Preview::Diff(diff)) = &self.request.preview {

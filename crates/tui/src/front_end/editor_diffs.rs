@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use parallax_protocol::ids::ApprovalId;
-use parallax_sdk::ide::{ClosedText, DiffDecision};
+use parallax_sdk::ide::{ClosedDiff, DiffDecision};
 
 use super::TerminalFrontEnd;
 use crate::app::App;
@@ -36,7 +36,7 @@ impl TerminalFrontEnd {
     /// Closes a diff and continues with the editor's text; the wait is short in any case.
     pub(super) fn take_diff(&mut self, ask: &ApprovalId, then: EditorTextContinuation) {
         let Some(diff) = self.diffs.remove(ask) else {
-            return then(&mut self.app, ClosedText::NotOpen);
+            return then(&mut self.app, ClosedDiff::NotOpen);
         };
         let jobs = self.jobs.clone();
         tokio::spawn(async move {

@@ -48,7 +48,7 @@ impl Transcript {
             EventBody::ItemScreen { item, screen } => self.screen(item, screen),
             EventBody::ItemAdvanced { item, advance } => {
                 if let Some(at) = self.open.get(item).copied() {
-                    self.memory.remove(at);
+                    self.row_cache.remove(at);
                     if let Some(Item::Tool(tool)) = self.items.get_mut(at) {
                         tool.advance(advance);
                     }
@@ -56,7 +56,7 @@ impl Transcript {
             }
             EventBody::Agent { item, progress } => {
                 if let Some(at) = self.open.get(item).copied() {
-                    self.memory.remove(at);
+                    self.row_cache.remove(at);
                     if let Some(Item::Tool(tool)) = self.items.get_mut(at) {
                         tool.agent(progress);
                     }
@@ -147,7 +147,7 @@ impl Transcript {
     fn delta(&mut self, id: &ItemId, more: &str) {
         self.retry = None;
         let Some(at) = self.open.get(id).copied() else { return };
-        self.memory.remove(at);
+        self.row_cache.remove(at);
         if self.options.screen_reader
             && matches!(self.items.get(at), Some(Item::Tool(_) | Item::Shell(_)))
         {
@@ -169,7 +169,7 @@ impl Transcript {
     /// Replaces the output of a command with the contents of its terminal.
     fn screen(&mut self, id: &ItemId, screen: &Screen) {
         let Some(at) = self.open.get(id).copied() else { return };
-        self.memory.remove(at);
+        self.row_cache.remove(at);
         if self.options.screen_reader && screen.full_screen {
             self.announcer.stop_announcing(id);
         }
@@ -193,7 +193,7 @@ impl Transcript {
         // An item without a start event is complete in itself.
         let at = self.open.remove(id);
         if let Some(at) = at {
-            self.memory.remove(at);
+            self.row_cache.remove(at);
         }
         let known = at.and_then(|at| self.items.get_mut(at));
         match (done, known) {
@@ -246,7 +246,7 @@ impl Transcript {
             .partition(|(_, at)| matches!(self.items.get(*at), Some(Item::Shell(_))));
         self.open = stays.into_iter().collect();
         for (_, at) in ends {
-            self.memory.remove(at);
+            self.row_cache.remove(at);
             match self.items.get_mut(at) {
                 Some(Item::Answer(answer)) => {
                     let text = Arc::new(answer.text().to_owned());

@@ -94,7 +94,7 @@ impl Transcript {
         now_ms: u64,
     ) -> Page {
         let draw = ItemRenderer::new(theme, width, self.options, now_ms);
-        self.memory.fits(&draw);
+        self.row_cache.fits(&draw);
         self.start_call_clocks(now_ms);
         let (item, row) = match anchor {
             Anchor::Bottom => self.position_above(self.items.len(), 0, height, &draw),
@@ -167,7 +167,7 @@ impl Transcript {
         theme: &Theme,
     ) -> Anchor {
         let draw = ItemRenderer::new(theme, width, self.options, 0);
-        self.memory.fits(&draw);
+        self.row_cache.fits(&draw);
         let last = self.position_above(self.items.len(), 0, height, &draw);
         let (mut item, mut row) = match anchor {
             Anchor::Bottom => last,
@@ -217,9 +217,9 @@ impl Transcript {
         let group = read_group::find_group(&self.items, at)
             .filter(|_| read_group::is_enabled(renderer.options));
         if moving || group.is_some() {
-            self.memory.remove(at);
+            self.row_cache.remove(at);
         }
-        if !self.memory.rows.contains_key(&at) {
+        if !self.row_cache.rows.contains_key(&at) {
             let mut rows = Vec::new();
             if let Some(group) = group {
                 // The first item has the row of the whole group.
@@ -244,14 +244,14 @@ impl Transcript {
                 }
                 rows.extend(more);
             }
-            if self.memory.cached_rows + rows.len() > MAX_ROWS {
-                self.memory.rows.clear();
-                self.memory.cached_rows = 0;
+            if self.row_cache.cached_rows + rows.len() > MAX_ROWS {
+                self.row_cache.rows.clear();
+                self.row_cache.cached_rows = 0;
             }
-            self.memory.cached_rows += rows.len();
-            self.memory.rows.insert(at, rows);
+            self.row_cache.cached_rows += rows.len();
+            self.row_cache.rows.insert(at, rows);
         }
-        self.memory.rows.get(&at).map_or(&[], Vec::as_slice)
+        self.row_cache.rows.get(&at).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the shape of the nearest item above that has rows.

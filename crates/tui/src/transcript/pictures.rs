@@ -34,7 +34,7 @@ impl Transcript {
     pub(crate) fn record_decoded(&mut self, id: LocalId, image: &Arc<Image>, came: DecodedImage) {
         let Some(Item::Picture(shown)) = self.items.get_mut(id.0) else { return };
         if shown.accept_decoded(image, came) {
-            self.memory.remove(id.0);
+            self.row_cache.remove(id.0);
         }
     }
 

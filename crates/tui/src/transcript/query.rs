@@ -101,7 +101,7 @@ impl Transcript {
         theme: &Theme,
     ) -> Option<(usize, usize)> {
         let draw = ItemRenderer::new(theme, width, self.options, 0);
-        self.memory.fits(&draw);
+        self.row_cache.fits(&draw);
         let item = item.min(self.items.len());
         let items: Vec<usize> = match forward {
             true => (item..self.items.len()).collect(),

@@ -5,7 +5,7 @@
 use super::super::arguments::{has_letter, has_long_option, literal_arguments, operands};
 use super::super::git::git_subcommand;
 use super::super::line::{Command, Word};
-use super::super::wrappers::starts_others;
+use super::super::wrappers::starts_other_programs;
 
 /// Maximum number of words at which another command may begin.
 const MAX_STARTS: usize = 64;
@@ -172,7 +172,7 @@ pub fn may_destroy(command: &Command) -> Option<Destruction> {
                 .flatten()
         }
         // Their options are not analyzed, so every word may begin the command that they start.
-        Some(name) if starts_others(name.rsplit('/').next().unwrap_or(name)) => {
+        Some(name) if starts_other_programs(name.rsplit('/').next().unwrap_or(name)) => {
             let starts = 1..command.words.len().min(MAX_STARTS);
             starts.into_iter().find_map(|start| {
                 let words = command.words.get(start..)?.to_vec();

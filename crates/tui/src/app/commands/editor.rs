@@ -6,7 +6,7 @@ use parallax_protocol::ids::ApprovalId;
 use parallax_protocol::op::{ApprovalResponse, Op, RequestDecision};
 use parallax_sdk::SessionConfig;
 use parallax_sdk::ide::{
-    ClosedText, CompanionSnapshot, CompanionStatus, DiffDecision, DisconnectReason, diagnosis_text,
+    ClosedDiff, CompanionSnapshot, CompanionStatus, DiffDecision, DisconnectReason, diagnosis_text,
     status_text,
 };
 use parallax_sdk::settings::SettingScope;
@@ -241,9 +241,9 @@ pub(crate) fn take_text(
                 return;
             }
             let text = match text {
-                ClosedText::Text(text) => Some(text),
-                ClosedText::NotOpen => None,
-                ClosedText::Unknown => {
+                ClosedDiff::Text(text) => Some(text),
+                ClosedDiff::NotOpen => None,
+                ClosedDiff::Unknown => {
                     app.warn(
                         "The editor did not respond when its diff was closed: the change was \
                          applied as shown here, without edits made in the editor.",

@@ -20,7 +20,7 @@ pub(super) enum Choice {
     /// Allow, and save the rule on disk, in the scope selected with a key.
     Save,
     /// Allow an MCP server's tool, or all its tools, for the session.
-    ToolResult(ApprovalResponse),
+    Response(ApprovalResponse),
     Hunks,
     Editor,
     /// An amount other than the suggested one.
@@ -36,7 +36,7 @@ impl Choice {
             self,
             Self::AllowForSession
                 | Self::Save
-                | Self::ToolResult(ApprovalResponse::ProceedAlwaysTool)
+                | Self::Response(ApprovalResponse::ProceedAlwaysTool)
         )
     }
 }
@@ -47,37 +47,37 @@ pub(super) fn choices(request: &ApprovalRequest) -> Vec<Choice> {
     let mut choices = vec![Choice::Once];
     if request.question == Question::Fallback {
         let outcomes = [ApprovalResponse::ProceedAlways, ApprovalResponse::Retry];
-        choices.extend(outcomes.into_iter().filter(|it| has(*it)).map(Choice::ToolResult));
+        choices.extend(outcomes.into_iter().filter(|it| has(*it)).map(Choice::Response));
         choices.push(Choice::No);
         return choices;
     }
     if request.question == Question::Loop {
-        return vec![Choice::No, Choice::ToolResult(ApprovalResponse::ProceedAlways)];
+        return vec![Choice::No, Choice::Response(ApprovalResponse::ProceedAlways)];
     }
     if request.question == Question::Budget {
         return vec![Choice::Once, Choice::Amount, Choice::No];
     }
     if request.question == Question::ExitPlanMode && has(ApprovalResponse::ProceedAlways) {
         // Both answers start the work; most users want to review the edits.
-        choices.insert(0, Choice::ToolResult(ApprovalResponse::ProceedAlways));
+        choices.insert(0, Choice::Response(ApprovalResponse::ProceedAlways));
     }
     if !request.broader_permissions.is_empty() {
         choices.push(Choice::AllowBroader);
     }
     if has(ApprovalResponse::ProceedAlways) && request.question == Question::Edit {
         // Without a rule, the engine switches to auto-edit mode.
-        choices.push(Choice::ToolResult(ApprovalResponse::ProceedAlways));
+        choices.push(Choice::Response(ApprovalResponse::ProceedAlways));
     }
     if has(ApprovalResponse::ProceedAlways) && !request.rules.is_empty() {
         choices.push(Choice::AllowForSession);
     } else if !matches!(request.question, Question::Edit | Question::ExitPlanMode)
         && has(ApprovalResponse::ProceedAlways)
     {
-        choices.push(Choice::ToolResult(ApprovalResponse::ProceedAlways));
+        choices.push(Choice::Response(ApprovalResponse::ProceedAlways));
     }
     for outcome in [ApprovalResponse::ProceedAlwaysTool, ApprovalResponse::ProceedAlwaysServer] {
         if has(outcome) {
-            choices.push(Choice::ToolResult(outcome));
+            choices.push(Choice::Response(outcome));
         }
     }
     if has(ApprovalResponse::ProceedAlwaysAndSave) && !request.rules.is_empty() {
@@ -137,7 +137,7 @@ impl QuestionDialog {
         }
         Some(match choice {
             Choice::AllowForSession if self.is_about_shown_file() => "Yes, all edits to this file",
-            Choice::ToolResult(_) if self.request.question == Question::Edit => {
+            Choice::Response(_) if self.request.question == Question::Edit => {
                 "Yes, in auto-edit mode"
             }
             Choice::Editor => "Edit it first",
@@ -159,7 +159,7 @@ impl QuestionDialog {
         };
         if self.request.question == Question::ExitPlanMode {
             let words = match choice {
-                Choice::ToolResult(_) => "Yes, and auto-approve edits",
+                Choice::Response(_) => "Yes, and auto-approve edits",
                 Choice::Editor => "Edit the plan first (ctrl+x)",
                 Choice::DenyWithFeedback => "No, and say what to change",
                 Choice::No => "No, keep planning (esc)",
@@ -169,8 +169,8 @@ impl QuestionDialog {
         }
         if self.request.question == Question::Fallback {
             let words = match choice {
-                Choice::ToolResult(ApprovalResponse::Retry) => "Try the same model again",
-                Choice::ToolResult(_) => "Yes, for the rest of this session",
+                Choice::Response(ApprovalResponse::Retry) => "Try the same model again",
+                Choice::Response(_) => "Yes, for the rest of this session",
                 Choice::No => "No, stop (esc)",
                 _ => "Yes, for this prompt",
             };
@@ -209,17 +209,17 @@ impl QuestionDialog {
                 format!("Yes, always allow in all projects: {}", rule())
             }
             Choice::Save => format!("Yes, always allow in this project: {}", rule()),
-            Choice::ToolResult(ApprovalResponse::ProceedAlwaysTool) => {
+            Choice::Response(ApprovalResponse::ProceedAlwaysTool) => {
                 format!("Yes, allow for this session: {}", rule())
             }
-            Choice::ToolResult(ApprovalResponse::ProceedAlwaysServer) => {
+            Choice::Response(ApprovalResponse::ProceedAlwaysServer) => {
                 let widest = self.request.rules.last().map(rule_text::short_description);
                 format!("Yes, allow for this session: {}", widest.unwrap_or_default())
             }
-            Choice::ToolResult(_) if self.request.question == Question::Edit => {
+            Choice::Response(_) if self.request.question == Question::Edit => {
                 "Yes, and switch to auto-edit mode".to_owned()
             }
-            Choice::ToolResult(_) => "Yes, allow for this session".to_owned(),
+            Choice::Response(_) => "Yes, allow for this session".to_owned(),
             Choice::Hunks => "Select hunks to apply".to_owned(),
             Choice::Editor => "Edit it in the external editor first".to_owned(),
             Choice::Amount => "Yes, with another amount".to_owned(),

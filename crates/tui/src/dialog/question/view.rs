@@ -221,7 +221,7 @@ impl QuestionDialog {
             rows.extend(wrap(&rule, width, &[Span::raw("  ")]));
         }
         let only_once = |choice: &Choice| {
-            !matches!(choice, Choice::AllowForSession | Choice::Save | Choice::ToolResult(_))
+            !matches!(choice, Choice::AllowForSession | Choice::Save | Choice::Response(_))
         };
         // Without a preview, the question is not about a call that a rule could cover.
         if let Some(reason) =

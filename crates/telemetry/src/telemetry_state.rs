@@ -64,7 +64,7 @@ struct OpenTurn {
     model: Option<String>,
 }
 
-/// An output of the fold.
+/// What observations are converted to.
 pub(crate) enum TelemetryOutput {
     Log(LogRecord),
     Span(Span),
@@ -73,7 +73,7 @@ pub(crate) enum TelemetryOutput {
 }
 
 /// The state from which observations are converted to telemetry records.
-pub(crate) struct Fold {
+pub(crate) struct TelemetryState {
     attributes: CommonAttributes,
     metrics: Metrics,
     mode: ApprovalMode,
@@ -85,7 +85,7 @@ pub(crate) struct Fold {
     outputs: Vec<TelemetryOutput>,
 }
 
-impl Fold {
+impl TelemetryState {
     pub(crate) fn new(attributes: CommonAttributes) -> Self {
         Self {
             attributes,
@@ -108,8 +108,8 @@ impl Fold {
         std::mem::take(&mut self.outputs)
     }
 
-    /// Folds an observation.
-    pub(crate) fn fold(&mut self, observed: TelemetryInput) {
+    /// Converts an observation.
+    pub(crate) fn observe(&mut self, observed: TelemetryInput) {
         let TelemetryInput { scope, time, kind } = observed;
         match kind {
             InputKind::Ready(ready) => {

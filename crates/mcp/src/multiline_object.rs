@@ -7,14 +7,14 @@ const MAX_LINES: usize = 5_000;
 
 /// Lines that may be the beginning of a JSON object.
 #[derive(Debug, Default)]
-pub(crate) struct SpreadObject {
+pub(crate) struct MultilineObject {
     lines: Vec<Vec<u8>>,
     bytes: usize,
     /// Brackets that are open.
     depth: usize,
 }
 
-impl SpreadObject {
+impl MultilineObject {
     /// Adds a line, if it can begin or continue the object. Otherwise returns `false`.
     pub(crate) fn push(&mut self, line: &[u8]) -> bool {
         let trimmed = line.trim_ascii();
@@ -74,9 +74,9 @@ mod tests {
     use super::*;
 
     fn parse_spread_lines(lines: &[&str]) -> (bool, bool) {
-        let mut spread = SpreadObject::default();
-        let all = lines.iter().all(|line| spread.push(line.as_bytes()));
-        (all, spread.is_complete())
+        let mut object = MultilineObject::default();
+        let all = lines.iter().all(|line| object.push(line.as_bytes()));
+        (all, object.is_complete())
     }
 
     #[test]

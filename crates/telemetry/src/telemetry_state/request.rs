@@ -8,7 +8,7 @@ use parallax_protocol::observer::EventScope;
 use serde_json::Value;
 
 use super::messages::RequestContents;
-use super::{Fold, MAX_OPEN, path, to_float};
+use super::{MAX_OPEN, TelemetryState, path, to_float};
 use crate::input::EndedRequest;
 use crate::metrics;
 use crate::record::AttributeSet;
@@ -39,7 +39,7 @@ impl EndedRequest {
     }
 }
 
-impl Fold {
+impl TelemetryState {
     pub(super) fn request_started(
         &mut self,
         scope: &EventScope,

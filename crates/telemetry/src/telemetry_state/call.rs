@@ -7,13 +7,13 @@ use parallax_protocol::observer::EventScope;
 use parallax_protocol::tool::{Display, FileDiff, ToolKind};
 use serde_json::json;
 
-use super::{Fold, path, to_float};
+use super::{TelemetryState, path, to_float};
 use crate::input::EndedCall;
 use crate::metrics;
 use crate::record::AttributeSet;
 use crate::spans::{Span, SpanKind};
 
-impl Fold {
+impl TelemetryState {
     pub(super) fn call_ended(&mut self, scope: &EventScope, time: SystemTime, ended: EndedCall) {
         let EndedCall { item, result, tool, arguments, server } = ended;
         let contents = self.attributes.contents;
