@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn another_program_first_in_path_is_named() {
+    fn other_program_earlier_in_path_is_reported() {
         let root = tempfile::tempdir().expect("a directory");
         let installed = program(&root.path().join("usr/bin"));
         let other = program(&root.path().join("a b"));

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn card_of_the_old_version_names_one_address_and_others() {
+    fn version_0_3_card_may_name_several_addresses() {
         let old = json!({"url": "https://x.example/a2a"});
         let card = AgentCard::read(&old, None).expect("a card");
         assert_eq!((card.version, card.binding), (Version::V03, Binding::JsonRpc));

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn earlier_attempts_count_once() {
+    fn cost_of_earlier_attempts_is_counted_once() {
         let mut budget = BatchBudget::new(Some(3.0));
         budget.add_earlier("a", 1.4);
         assert!(matches!(budget.allow(&task("a", None)), BudgetDecision::Start(Some(_))));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn expected_cost_of_another_attempt_is_that_of_earlier_ones() {
+    fn retry_cost_is_estimated_from_earlier_attempts() {
         let mut budget = BatchBudget::new(Some(0.05));
         for id in ["a", "b", "c"] {
             budget.add_earlier(id, 0.014);

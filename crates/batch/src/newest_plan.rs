@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn result_does_not_count_when_the_task_changed_in_the_plan() {
+    fn result_is_ignored_when_the_task_changed_in_the_plan() {
         let folder = tempfile::tempdir().expect("a directory");
         let directory = directory(&folder, &["a", "b"]);
         let old = plan(&folder, &[("a", "old"), ("b", "same")]);

@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_options_with_spaces_are_quoted_once() {
+    fn option_values_with_spaces_are_quoted_once() {
         for (option, line) in [
             ("--comment=two words", "--comment=\"two words\""),
             ("--comment='two words'", "--comment='two words'"),

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn other_at_signs_are_plain_text() {
+    fn at_signs_without_a_path_are_plain_text() {
         for prompt in
             ["bob@inner.txt", r"\@name", "a @ b", "@", "@,", r#"@"" x"#, r#"@"open"#, "@!x"]
         {

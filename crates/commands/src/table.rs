@@ -694,7 +694,7 @@ mod tests {
     use crate::names::{built_in_names, is_alias, is_parallax_only, is_reserved};
 
     #[test]
-    fn names_and_aliases_are_unique_and_of_one_kind() {
+    fn names_and_aliases_are_unique_per_kind() {
         fn check(commands: &[CommandSpec]) {
             let mut names: Vec<&str> = Vec::new();
             for command in commands {

@@ -133,7 +133,7 @@ fn exclamation_mark_switches_to_the_shell_and_back() {
 }
 
 #[test]
-fn control_c_clears_and_control_d_leaves() {
+fn control_c_clears_and_control_d_exits() {
     let mut desk = ComposerHarness::new();
     assert_eq!(desk.key(Key::ctrl('d')), ComposerAction::Exit);
     desk.type_in("ab");

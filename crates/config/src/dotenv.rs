@@ -141,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_header_text_is_parsed(text in "(\\PC|[\n\r=\"'`\\\\# ]){0,200}") {
+        fn parsed_variable_names_are_never_empty(text in "(\\PC|[\n\r=\"'`\\\\# ]){0,200}") {
             for (name, _) in pairs(&text) {
                 prop_assert!(!name.is_empty());
             }

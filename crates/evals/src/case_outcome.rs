@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_named() {
+    fn differences_are_reported() {
         assert!(first_difference("a\nb\n", "a\nc\n").contains("line 2 is \"c\""));
         assert!(first_difference("a\n", "a").contains("1 bytes instead of 2"));
         assert_eq!(mismatch("^b$", "a\nb\nc"), None);

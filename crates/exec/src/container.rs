@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn unusable_container_settings_are_named() {
+    fn unusable_container_settings_are_reported() {
         for (name, value) in [
             ("SANDBOX_MOUNTS", "relative"),
             ("SANDBOX_MOUNTS", "/gone"),

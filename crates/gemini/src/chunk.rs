@@ -302,7 +302,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_parsed_without_panic(bytes: Vec<u8>, text in "[\\[\\]{}\",:a-z0-9]{0,80}") {
+        fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>, text in "[\\[\\]{}\",:a-z0-9]{0,80}") {
             let _ = (read_chunk(&bytes), read_chunk(text.as_bytes()));
         }
     }

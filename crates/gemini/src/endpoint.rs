@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_base_url_is_named() {
+    fn invalid_base_url_is_reported() {
         for text in ["not a url", "ftp://x", "http://", "http://u:hunter2@ho st/"] {
             let parts = EndpointParts { gemini_base: Some(text), ..Default::default() };
             let error = Endpoint::new(&Auth::Gateway(None), &parts).expect_err("bad").to_string();

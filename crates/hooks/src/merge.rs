@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn hook_that_stops_the_agent_is_named() {
+    fn hook_that_stops_the_agent_is_reported() {
         let single = |title: &str, stop: Option<&str>| HookResult {
             decision: Some(HookDecision::Deny),
             title: title.to_owned(),

@@ -521,7 +521,7 @@ pub(crate) mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_hook_output_is_parsed(code in 0..4i32, text in "(\\PC|[{}\":,\\[\\]a-z\u{1b}]){0,80}") {
+        fn arbitrary_hook_output_does_not_panic(code in 0..4i32, text in "(\\PC|[{}\":,\\[\\]a-z\u{1b}]){0,80}") {
             interpret(&hook(true), &end(code, &text, &text));
         }
     }

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_proxy_is_named_without_its_password() {
+    fn invalid_proxy_is_reported_without_its_password() {
         let options =
             ClientOptions { proxy: Some("http://u:hunter2@".into()), ..Default::default() };
         let error = client(&options).expect_err("no host").to_string();

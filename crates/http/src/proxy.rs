@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn proxy_is_named_without_its_password() {
+    fn proxy_is_reported_without_its_password() {
         let proxy = Some("http://user:hunter2@proxy.example:3128".to_owned());
         let options = ClientOptions { proxy, ..ClientOptions::default() };
         let named = proxy_of(&options, "http://service.example/mcp");

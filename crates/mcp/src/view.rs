@@ -189,9 +189,9 @@ impl McpView {
         let server = found.servers.into_iter().find(|server| server.name == name);
         let server = server.ok_or_else(|| to_failure("its settings no longer exist".to_owned()))?;
         let McpAccess { tokens, port, http, .. } = &self.access;
-        let face = BrowserSignIn { show, opens_browser };
+        let ui = BrowserSignIn { show, opens_browser };
         block(async {
-            sign_in(&server, tokens, *port, http, &face).await?;
+            sign_in(&server, tokens, *port, http, &ui).await?;
             self.servers.reconnect(&name).await
         })?
         .map_err(to_failure)?;

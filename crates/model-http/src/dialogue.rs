@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_a_server_that_look_generated_do_not_collide() {
+    fn server_ids_that_look_generated_do_not_collide() {
         use CallIdFormat::{Alphanumeric9, Max40};
         for (format, given) in [(Max40, "call_000000000000"), (Alphanumeric9, "000000000")] {
             let long = "i".repeat(80);
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_services_refuse_are_replaced() {
+    fn ids_that_services_reject_are_replaced() {
         use CallIdFormat::{Alphanumeric9, Max40, Max64};
         let (long, nine) = ("i".repeat(64), "aB3dE5g7I");
         for (format, id, sent) in [

@@ -408,7 +408,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_error_body_is_parsed_without_panic(text in ".{0,200}", bytes: Vec<u8>) {
+        fn arbitrary_error_body_does_not_panic(text in ".{0,200}", bytes: Vec<u8>) {
             let _ = (body(&text), ErrorPayload::from_body(&bytes));
             let _ = body(&format!("{{\"error\":{{\"message\":{text}}}}}"));
         }

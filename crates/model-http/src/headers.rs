@@ -150,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_header_text_is_parsed(text in ".{0,60}") {
+        fn parsed_header_names_are_valid(text in ".{0,60}") {
             for (name, _) in parse(&text) {
                 prop_assert!(name.parse::<HeaderName>().is_ok());
             }

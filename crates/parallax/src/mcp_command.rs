@@ -290,8 +290,9 @@ async fn auth(name: &str, forget: bool, no_browser: bool) -> Result<ExitCode, Fa
         return Err(input_failure("The folder is not trusted (see `parallax trust`)".to_owned()));
     }
     let port = launch.mcp_manager().oauth_port();
-    let face = SignInTerminal { no_browser: no_browser || launch.mcp_manager().without_browser() };
-    parallax_mcp::sign_in(&server, &files, port, &launch.client_options(), &face)
+    let terminal =
+        SignInTerminal { no_browser: no_browser || launch.mcp_manager().without_browser() };
+    parallax_mcp::sign_in(&server, &files, port, &launch.client_options(), &terminal)
         .await
         .map_err(|reason| input_failure(format!("Failed to sign in to `{name}`: {reason}")))?;
     Ok(print_text(&format!("Signed in to \"{name}\".\n")))

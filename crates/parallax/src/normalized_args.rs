@@ -393,7 +393,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_arguments_are_parsed(line in proptest::collection::vec("(--?)?[a-zA-Z=]{0,8}|mcp|list|--|-y", 0..6)) {
+        fn normalization_is_idempotent(line in proptest::collection::vec("(--?)?[a-zA-Z=]{0,8}|mcp|list|--|-y", 0..6)) {
             let line: Vec<&str> = line.iter().map(String::as_str).collect();
             let once = normalize(&to_os_strings(&line));
             proptest::prop_assert_eq!(normalize(&once.argv).argv, once.argv);

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn name_with_control_characters_is_refused() {
+    fn name_with_control_characters_is_rejected() {
         for text in ["a\nb", "a\tb", "a\x1bb", "a\u{9b}b", "a\u{202e}b"] {
             assert!(check_name(text).is_err(), "{text:?}");
         }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn command_with_control_characters_is_refused() {
+    fn command_with_control_characters_is_rejected() {
         for text in ["a\x1bb", "a\rb", "a\0", "a\u{9d}b", "a\x7f", "a\u{202e}b", "\u{2066}"] {
             assert!(check_command(text).is_err(), "{text:?}");
         }

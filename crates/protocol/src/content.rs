@@ -624,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn sealed_contents_round_trip_byte_equal() {
+    fn sealed_contents_round_trip_byte_for_byte() {
         let text = r#"{"parts":[{"text":"\u0041 \/"}],"role":"user","extra":[1, 2]}"#;
         let raw = RawValue::from_string(text.to_owned()).expect("json");
         let sealed = SealedContent::from_json(raw).expect("content");

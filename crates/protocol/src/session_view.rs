@@ -71,7 +71,7 @@ mod tests {
     const END: &str = r#"{"turn_end":{"time":"","reason":"done"}}"#;
 
     #[test]
-    fn position_is_before_the_prompt_of_the_running_turn() {
+    fn journal_position_precedes_the_prompt_of_the_running_turn() {
         let records = records(&[PROMPT_1, ANSWER, END, PROMPT_2, ANSWER]);
         let position = |prompt_turn| JournalPosition { prompt_turn, ..JournalPosition::default() };
         assert_eq!(position(1).find(&records), 0);

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requested_mode_counts_until_the_session_reports_it() {
+    fn requested_mode_applies_until_the_session_reports_it() {
         let mut mode = CurrentMode::new(ApprovalMode::Yolo);
         mode.request(ApprovalMode::Default);
         // For example, the report of a model change.

@@ -359,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ended_background_commands_are_named_briefly() {
+    fn ended_background_commands_are_listed_briefly() {
         let notice = |commands: &[&str]| {
             let commands: Vec<String> = commands.iter().map(|it| short_command(it)).collect();
             ending_notice(&commands)

@@ -245,7 +245,7 @@ mod tests {
         }
 
         #[test]
-        fn every_file_name_maps_to_a_tag(name in "[%0-9A-Fa-fx.é]{0,20}") {
+        fn decoding_arbitrary_file_name_does_not_panic(name in "[%0-9A-Fa-fx.é]{0,20}") {
             let _ = decode(&name);
         }
     }

@@ -124,11 +124,11 @@ pub async fn run(
         Some(_) => PreparedConfig::Ready(Box::new(SessionConfig::prepare(options.launch.clone())?)),
         None => SessionConfig::prepare_or_ask(options.launch.clone())?,
     };
-    let (mut face, mut input, mut jobs) = TerminalFrontEnd::open(options, prepared)?;
-    face.start();
+    let (mut front_end, mut input, mut jobs) = TerminalFrontEnd::open(options, prepared)?;
+    front_end.start();
     let mut signals = crate::signals::Signals::listen();
-    let result = face.run_event_loop(&mut input, &mut jobs, &mut signals).await;
-    face.close(result, &mut signals).await;
+    let result = front_end.run_event_loop(&mut input, &mut jobs, &mut signals).await;
+    front_end.close(result, &mut signals).await;
     Ok(result)
 }
 

@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_bar_differ_without_colors() {
+    fn bar_segments_are_distinguishable_without_colors() {
         let rows = rows_as_text(99, false);
         let at = rows.iter().position(|row| row.contains(" cached  ")).expect("a legend");
         let characters = |row: &str| -> Vec<char> {

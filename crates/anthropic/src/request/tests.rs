@@ -116,7 +116,7 @@ fn check(body: &Value) -> Result<(), String> {
 
 proptest! {
     #[test]
-    fn any_history_is_valid(contents in prop::collection::vec(any_content(), 0..8)) {
+    fn request_from_arbitrary_history_is_valid(contents in prop::collection::vec(any_content(), 0..8)) {
         let body = sent(contents);
         prop_assert_eq!(check(&body), Ok(()), "{}", body);
     }

@@ -147,13 +147,13 @@ fn any_event() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_bytes_are_parsed(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = read(&[&bytes]);
         let _ = MessagesDecoder::new(Arc::default()).event(&bytes, &mut VecDeque::new());
     }
 
     #[test]
-    fn any_events_are_parsed(events in prop::collection::vec(any_event(), 0..24)) {
+    fn arbitrary_events_do_not_panic(events in prop::collection::vec(any_event(), 0..24)) {
         let mut decoder = MessagesDecoder::new(Arc::default());
         let mut chunks = VecDeque::new();
         for event in &events {

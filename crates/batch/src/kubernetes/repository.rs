@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_of_repositories_are_found_and_secrets_refused() {
+    fn repository_hosts_are_found_and_secrets_rejected() {
         let host = |url: &str| {
             let plan = format!(r#"{{"id": "a", "prompt": "b", "repo": "{url}"}}"#);
             let directory = tempfile::tempdir().expect("a directory");

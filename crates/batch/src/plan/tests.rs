@@ -96,7 +96,7 @@ fn clone_addresses_differ_from_paths() {
 }
 
 #[test]
-fn byte_order_mark_is_ignored_and_nul_is_refused() {
+fn byte_order_mark_is_ignored_and_nul_is_rejected() {
     let task = |more: &str| format!("\u{feff}{{\"id\": \"a\", \"prompt\": \"p\"{more}}}\n");
     assert_eq!(load("plan.jsonl", &task("")).expect("a plan").tasks.len(), 1);
     let error = load("plan.jsonl", &task(", \"setup\": [\"a\\u0000b\"]")).expect_err("refused");

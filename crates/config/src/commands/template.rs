@@ -255,7 +255,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_template_is_parsed(template in "[!@/{}a$19'ü\\\\ ]{0,80}|(\\{\\{args\\}\\}|!\\{|@\\{|\\}){0,20}") {
+        fn arbitrary_template_does_not_panic(template in "[!@/{}a$19'ü\\\\ ]{0,80}|(\\{\\{args\\}\\}|!\\{|@\\{|\\}){0,20}") {
             for form in [CommandFormat::Toml, CommandFormat::Markdown] {
                 let _ = parse(&template, form);
             }

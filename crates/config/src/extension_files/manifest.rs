@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_of_themes_and_wrong_plans_are_reported() {
+    fn unknown_theme_keys_and_invalid_plan_settings_are_reported() {
         let base = json!({"name": "a", "version": "1"});
         let notes = |key: &str, value: Value| {
             let mut object = base.as_object().cloned().expect("object");

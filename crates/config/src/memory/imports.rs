@@ -424,7 +424,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_scanned_for_imports(text in "(@\\./[ab]\\.md|@a|[`~ \n]|```\n|\\PC){0,60}", flat: bool) {
+        fn import_expansion_of_arbitrary_text_is_bounded(text in "(@\\./[ab]\\.md|@a|[`~ \n]|```\n|\\PC){0,60}", flat: bool) {
             let directory = tempfile::tempdir().expect("a directory");
             for name in ["a.md", "b.md"] {
                 std::fs::write(directory.path().join(name), &text).expect("written");

@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn request_over_the_remaining_budget_is_limited_or_refused() {
+    async fn request_over_the_remaining_budget_is_limited_or_rejected() {
         let budget = budget(1.0);
         let ledger = budget.ledger();
         let whole = reserve(&ledger, request()).await.expect("covered").expect("limited");
@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn other_processes_are_waited_for_and_then_counted() {
+    async fn budget_waits_for_other_processes_and_then_counts_them() {
         let shared = TestBudget::default();
         let none = BudgetLimits::default();
         let budget = Budget::new(none, none, Spending { cost: 5.0, ..Spending::default() });

@@ -201,7 +201,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn long_result_keeps_both_ends_and_names_its_file() {
+    fn long_result_keeps_its_beginning_and_end_and_names_its_file() {
         let keep: SaveOutput = Arc::new(|tool, _| Ok(format!("/kept/{tool}.txt").into()));
         let whole: String = (0..1_000).map(|number| format!("line {number}\n")).collect();
         let text = truncate_output("mcp_x", &whole, 500, Some(&keep));

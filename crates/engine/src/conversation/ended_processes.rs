@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn ended_processes_are_named_once() {
+    fn ended_processes_are_reported_once() {
         let mut conversation = conversation();
         let push = |conversation: &mut Conversation, content: &Content| {
             conversation.history_mut().push(content, ContentMetadata::default());

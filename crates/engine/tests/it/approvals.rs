@@ -331,7 +331,7 @@ async fn broader_permissions_are_granted_when_chosen() {
 }
 
 #[tokio::test]
-async fn rule_decides_a_sandbox_denial() {
+async fn rule_grants_or_denies_access_after_a_sandbox_denial() {
     let replies = vec![calls(&[("run", 1)]), calls(&[("run", 2)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![network_tool()], ..Setup::default() });
     rig.prompt("go").await;

@@ -65,7 +65,7 @@ async fn successful_call_switches_the_mode() {
 }
 
 #[tokio::test]
-async fn auto_approved_tools_are_named_in_the_prompt() {
+async fn auto_approved_tools_are_listed_in_the_prompt() {
     let tools: Vec<std::sync::Arc<dyn parallax_protocol::tool::Tool>> =
         vec![session_changing_tool("exit", plan_approved(ApprovalMode::Yolo))];
     let replies = vec![calls(&[("exit", 1)]), has_text("done")];

@@ -67,7 +67,7 @@ async fn rejected_media_of_a_prompt_are_removed() {
 }
 
 #[tokio::test]
-async fn rejected_result_is_removed_and_accepted_ones_stay() {
+async fn rejected_result_is_removed_and_accepted_results_are_kept() {
     let one = tool("one", Concurrency::Shared, |n, _| echo(n));
     let replies = vec![calls(&[("one", 1)]), calls(&[("one", 2)]), refuses("no"), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![one], ..Setup::default() });

@@ -63,7 +63,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_elf_header_is_parsed_without_panic(tail in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+        fn arbitrary_elf_header_does_not_panic(tail in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
             let _ = names_loader(&[b"\x7fELF\x02\x01".as_slice(), &tail].concat());
         }
     }

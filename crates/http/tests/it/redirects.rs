@@ -76,7 +76,7 @@ async fn guarded_client_checks_every_hop() {
 }
 
 #[tokio::test]
-async fn guarded_client_refuses_local_targets_at_once() {
+async fn guarded_client_rejects_local_targets_at_once() {
     let guarded = guarded_client(&plain(Redirects::None), &[]).expect("a client");
     for text in ["http://127.0.0.1:1/", "http://localhost/", "http://2130706433/", "file:///x"] {
         let url = text.parse().expect("a URL");

@@ -37,7 +37,7 @@ pub async fn sign_in(
     files: &TokenFiles,
     port: Option<u16>,
     http: &ClientOptions,
-    face: &dyn SignInUi,
+    ui: &dyn SignInUi,
 ) -> Result<(), String> {
     let url = server.endpoint.url().ok_or("only servers with a URL support sign-in")?;
     let settings = &server.oauth;
@@ -88,10 +88,10 @@ pub async fn sign_in(
     }
     let state = address.query_pairs().find(|(name, _)| name == "state");
     let state = state.map(|(_, value)| value.into_owned());
-    face.show(address.as_str());
+    ui.show(address.as_str());
     let back = tokio::select! {
         back = callback.wait(state.as_deref()) => back,
-        Some(pasted) = face.wait_for_pasted_url() => Some(pasted),
+        Some(pasted) = ui.wait_for_pasted_url() => Some(pasted),
     };
     let back = back.ok_or("the sign-in timed out after five minutes")?;
     if let Some(reason) = refusal(back.trim()) {

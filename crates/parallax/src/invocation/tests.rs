@@ -70,7 +70,7 @@ fn prompts_may_look_like_lists_flags_or_commands() {
 }
 
 #[test]
-fn sessions_are_chosen_by_one_flag() {
+fn session_flags_select_the_session_and_are_exclusive() {
     assert_eq!(
         prompt(&["-r", "-p", "x"]).1.options.session,
         SessionChoice::Resume("latest".into())

@@ -444,7 +444,7 @@ fn large_unsaved_text_is_read() {
 }
 
 #[test]
-fn unsaved_changes_are_named_if_the_client_cannot_write() {
+fn unsaved_changes_are_reported_if_the_client_cannot_write() {
     let world = World::new(
         r#"[{"calls":[{"name":"read_file","args":{"file_path":"a.txt"}}]},
         {"calls":[{"name":"replace","args":{"file_path":"a.txt","old_string":"unsaved","new_string":"changed"}}]},

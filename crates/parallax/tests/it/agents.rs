@@ -104,17 +104,17 @@ fn named_subagent_returns_only_its_result() {
 #[test]
 fn changed_project_subagent_waits_for_approval_with_a_notice() {
     let world = create_world(&[json!({"text": "one"}), json!({"text": "two"})]);
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("go");
-    face.next("result");
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("go");
+    conversation.next("result");
     let file = world.home.project().join(".gemini/agents/scout.md");
     std::fs::write(file, SCOUT.replace("You are the scout", "Obey")).unwrap();
-    face.prompt("go on");
-    let report = face.next("error")["message"].to_string();
+    conversation.prompt("go on");
+    let report = conversation.next("error")["message"].to_string();
     assert!(report.contains("the agent `scout` of this project is new or changed"), "{report}");
     assert!(report.contains("parallax agents accept"), "{report}");
-    face.next("result");
-    assert_eq!(face.end(), Some(0));
+    conversation.next("result");
+    assert_eq!(conversation.end(), Some(0));
     let has = |index: usize| system(&body(&world, index)).contains("<name>scout</name>");
     assert!(has(0) && !has(1));
 }
@@ -221,15 +221,15 @@ fn subagent_waiting_for_its_server_can_be_interrupted() {
     let script = json!([{"calls": [invoke("clerk", "fetch it")]}, {"text": "all done"}]);
     let world = World::new(&script.to_string());
     with_server(&world, "clerk", "mute", true);
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("go");
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("go");
     let log = world.home.root().join("log");
     crate::support::wait_until("the start of its server", || log.exists());
     let started_at = std::time::Instant::now();
-    face.send(&json!({"type": "interrupt"}));
-    face.next("result");
+    conversation.send(&json!({"type": "interrupt"}));
+    conversation.next("result");
     assert!(started_at.elapsed() < std::time::Duration::from_secs(3), "{:?}", started_at.elapsed());
-    face.end();
+    conversation.end();
     assert!(started_at.elapsed() < std::time::Duration::from_secs(6), "{:?}", started_at.elapsed());
 }
 
@@ -295,15 +295,15 @@ fn subagent_requests_approval_and_reports_progress() {
         json!({"calls": [{"name": "complete_task", "args": {"result": {"response": "made"}}}]}),
         json!({"text": "all done"}),
     ]);
-    let mut face = Conversation::start(&world, &["--stream-version", "2"]);
-    face.prompt("go");
-    let ask = face.next("ask");
+    let mut conversation = Conversation::start(&world, &["--stream-version", "2"]);
+    conversation.prompt("go");
+    let ask = conversation.next("ask");
     assert_eq!((&ask["agent"], &ask["tool_name"]), (&json!("generalist"), &json!("write_file")));
-    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
-    let progress = face.next("agent");
+    conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    let progress = conversation.next("agent");
     assert_eq!(progress["agent"], "generalist");
-    assert_eq!(face.next("result")["status"], "success");
-    assert_eq!(face.end(), Some(0));
+    assert_eq!(conversation.next("result")["status"], "success");
+    assert_eq!(conversation.end(), Some(0));
     assert_eq!(world.read("made.txt"), "x");
     assert!(
         last_content(&world, 3).contains("params/result must be object"),
@@ -375,16 +375,17 @@ fn user_questions_are_answered_by_a_client() {
     let ask_user = json!({"calls": [{"name": "ask_user", "args": questions}]});
     let script = [ask_user.clone(), ask_user, json!({"text": "all done"})];
     let world = create_world(&script);
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("go");
-    let ask = face.next("ask");
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("go");
+    let ask = conversation.next("ask");
     assert_eq!(ask["kind"], "question");
     assert_eq!(ask["preview"]["questions"][0]["options"][1]["label"], "right");
-    face.send(&json!({"type": "answer", "id": ask["id"], "value": {"0": "right", "1": true}}));
-    let ask = face.next("ask");
-    face.send(&json!({"type": "answer", "id": ask["id"], "value": null}));
-    assert_eq!(face.next("result")["status"], "success");
-    assert_eq!(face.end(), Some(0));
+    conversation
+        .send(&json!({"type": "answer", "id": ask["id"], "value": {"0": "right", "1": true}}));
+    let ask = conversation.next("ask");
+    conversation.send(&json!({"type": "answer", "id": ask["id"], "value": null}));
+    assert_eq!(conversation.next("result")["status"], "success");
+    assert_eq!(conversation.end(), Some(0));
     assert!(last_content(&world, 1).contains(r#"{\"answers\":{\"0\":\"right\",\"1\":\"Yes\"}}"#));
     assert!(last_content(&world, 2).contains("dismissed"));
     // Without a user, no approval is requested.

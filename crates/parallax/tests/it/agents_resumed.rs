@@ -72,14 +72,14 @@ fn finished_subagent_calls_are_not_repeated_after_a_kill() {
     running.finish(Duration::from_secs(10)).expect("finish");
     assert_eq!(journals(world.home.root()).len(), 1);
     let world = World::in_home(world.home, &second_part());
-    let mut face = Conversation::start(
+    let mut conversation = Conversation::start(
         &world,
         &["-r", "killed", "-y", "-o", "stream-json", "--stream-version", "2"],
     );
-    face.send(&json!({"type": "continue"}));
-    assert_eq!(face.next("agent")["resumed"], true);
-    assert_eq!(face.next("result")["status"], "success");
-    assert_eq!(face.end(), Some(0));
+    conversation.send(&json!({"type": "continue"}));
+    assert_eq!(conversation.next("agent")["resumed"], true);
+    assert_eq!(conversation.next("result")["status"], "success");
+    assert_eq!(conversation.end(), Some(0));
     assert_eq!(world.read("log"), "one\ntwo\nthree\n");
     // The session is notified how to resume the agent, and the agent has its previous history.
     assert!(body(&world, 0).contains(r#"`resume`: \"worker-1\""#), "{}", body(&world, 0));

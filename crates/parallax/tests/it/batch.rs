@@ -76,7 +76,7 @@ pub fn assert_no_worktrees(world: &World) {
 }
 
 #[test]
-fn every_task_works_in_a_worktree_and_leaves_its_result() {
+fn every_task_runs_in_a_worktree_and_stores_its_result() {
     let ids = ids(3);
     let world = repository(&Value::Array(shell(&ids, "echo ID > ID.txt")));
     let plan = plan(

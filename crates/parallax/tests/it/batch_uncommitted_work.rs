@@ -205,7 +205,7 @@ fn repository_without_a_commit_fails_the_task_and_stays_in_later_runs() {
 }
 
 #[test]
-fn worktree_that_cannot_be_committed_is_named_and_stays() {
+fn worktree_that_cannot_be_committed_is_reported_and_kept() {
     // Git refuses to write objects, as on a full disk.
     let world = task_world("echo precious > top");
     let plan = plan(&world, &["t".to_owned()], &json!({}));

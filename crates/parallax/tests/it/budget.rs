@@ -72,7 +72,7 @@ fn output_of_a_request_is_limited_to_what_the_budget_covers() {
 }
 
 #[test]
-fn answer_that_breaks_off_without_usage_is_estimated() {
+fn cost_of_a_truncated_answer_without_usage_is_estimated() {
     let cut = json!({"chunks": [{"text": "half"}, {"cut": "reset"}], "repeat": 3});
     let last = reply(&json!({"text": "done"}), &usage(1000, 0, 100));
     let world = World::new(&json!([cut, last]).to_string());

@@ -238,16 +238,16 @@ fn project_command_wins_over_user_command_only_when_trusted() {
 fn commands_are_accepted_as_json_lines() {
     let world = create_world();
     world.home.write_home(".gemini/commands/go.toml", "prompt = 'Go {{args}}'").unwrap();
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("/nowhere");
-    assert!(face.next("error").to_string().contains("Unknown command"));
-    face.prompt("/go on");
-    assert_eq!(face.next("result")["status"], "success");
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("/nowhere");
+    assert!(conversation.next("error").to_string().contains("Unknown command"));
+    conversation.prompt("/go on");
+    assert_eq!(conversation.next("result")["status"], "success");
     assert_eq!(sent(&world), "Go on");
-    face.send(&json!({"type": "command", "text": "/go away"}));
-    assert_eq!(face.next("result")["status"], "success");
+    conversation.send(&json!({"type": "command", "text": "/go away"}));
+    assert_eq!(conversation.next("result")["status"], "success");
     assert_eq!(sent(&world), "Go away");
-    assert_eq!(face.end(), Some(0));
+    assert_eq!(conversation.end(), Some(0));
 }
 
 #[test]

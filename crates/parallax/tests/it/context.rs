@@ -263,31 +263,31 @@ fn client_compacts_the_history_and_drops_results() {
     ]);
     let world = World::new(&script.to_string());
     world.home.write("long.txt", &"a line of text\n".repeat(500)).expect("file");
-    let mut face = Conversation::start(&world, &["--stream-version", "2"]);
-    face.prompt("read it");
-    face.next("result");
-    face.send(&serde_json::json!({"type": "context"}));
-    let context = face.next("context");
+    let mut conversation = Conversation::start(&world, &["--stream-version", "2"]);
+    conversation.prompt("read it");
+    conversation.next("result");
+    conversation.send(&serde_json::json!({"type": "context"}));
+    let context = conversation.next("context");
     let place = context["items"][0]["place"].clone();
     assert_eq!(context["items"][0]["tool"], "read_file", "{context}");
     assert!(context["blocks"].as_array().is_some_and(|blocks| blocks.len() >= 5), "{context}");
-    face.send(&serde_json::json!({"type": "leave_out", "places": [place]}));
-    let report = face.next("compaction");
+    conversation.send(&serde_json::json!({"type": "leave_out", "places": [place]}));
+    let report = conversation.next("compaction");
     assert!(report["after"].as_u64() < report["before"].as_u64(), "{report}");
-    face.send(&serde_json::json!({"type": "undo_compaction"}));
-    assert_eq!(face.next("compaction")["cause"], "undo");
-    face.prompt("more");
-    face.next("result");
-    face.send(&serde_json::json!({"type": "compact", "focus": "the file"}));
-    let report = face.next("compaction");
+    conversation.send(&serde_json::json!({"type": "undo_compaction"}));
+    assert_eq!(conversation.next("compaction")["cause"], "undo");
+    conversation.prompt("more");
+    conversation.next("result");
+    conversation.send(&serde_json::json!({"type": "compact", "focus": "the file"}));
+    let report = conversation.next("compaction");
     assert_eq!(
         (&report["cause"], &report["how"]),
         (&"manual".into(), &"snapshot".into()),
         "{report}"
     );
-    face.prompt("on");
-    face.next("result");
-    assert_eq!(face.end(), Some(0));
+    conversation.prompt("on");
+    conversation.next("result");
+    assert_eq!(conversation.end(), Some(0));
     let last = raw_contents(world.server.requests().last().expect("request")).join("\n");
     assert!(last.contains("look around") && !last.contains("a line of text"), "{last}");
 }

@@ -194,7 +194,7 @@ fn terminated_process_resumes_from_the_newest_token() {
 }
 
 #[test]
-fn refused_token_keeps_the_text_and_asks_for_the_rest() {
+fn rejected_token_keeps_the_text_and_the_rest_is_requested() {
     let world = create_world(&json!([
         {"chunks": [chunk("one ", Some("T1"), Some("CONTINUATION"))]},
         {"status": 400, "error": {"code": 400, "message": "bad token", "status": "INVALID_ARGUMENT"}},
@@ -226,7 +226,7 @@ fn unknown_token_is_not_an_unknown_model() {
 }
 
 #[test]
-fn refused_tokens_are_counted_from_the_last_accepted_one() {
+fn rejected_tokens_are_counted_since_the_last_accepted_one() {
     // Each answer has two accepted requests, then a refused one.
     let mut replies: Vec<Value> = (0..6)
         .flat_map(|number| {
@@ -247,7 +247,7 @@ fn refused_tokens_are_counted_from_the_last_accepted_one() {
 }
 
 #[test]
-fn service_that_refuses_all_tokens_is_asked_a_few_times_only() {
+fn service_that_rejects_all_tokens_is_tried_only_a_few_times() {
     let replies = (0..20).flat_map(|number| {
         let (text, token) = (format!("text{number} "), format!("T{number}"));
         [

@@ -16,21 +16,21 @@ fn approval_request_is_sent_and_its_response_applied() {
             {"calls":[{"name":"write_file","args":{"file_path":"b.txt","content":"two"}}]},
             {"text":"second is not"}]"#,
     );
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("write both");
-    let ask = face.next("ask");
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("write both");
+    let ask = conversation.next("ask");
     assert_eq!(ask["tool_name"], "write_file");
     assert!(ask["preview"]["diff"].as_str().is_some_and(|diff| diff.contains("+one")), "{ask}");
     assert!(!world.home.project().join("a.txt").exists(), "written before it was allowed");
-    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
-    assert_eq!(face.next("tool_result")["status"], "success");
-    assert_eq!(face.next("result")["status"], "success");
-    face.prompt("and the other");
-    let ask = face.next("ask");
-    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel", "feedback": "leave b alone"}));
-    assert_eq!(face.next("tool_result")["status"], "error");
-    assert_eq!(face.next("result")["status"], "success");
-    assert_eq!(face.end(), Some(0));
+    conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    assert_eq!(conversation.next("tool_result")["status"], "success");
+    assert_eq!(conversation.next("result")["status"], "success");
+    conversation.prompt("and the other");
+    let ask = conversation.next("ask");
+    conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel", "feedback": "leave b alone"}));
+    assert_eq!(conversation.next("tool_result")["status"], "error");
+    assert_eq!(conversation.next("result")["status"], "success");
+    assert_eq!(conversation.end(), Some(0));
     assert_eq!(world.read("a.txt"), "one");
     assert!(!world.home.project().join("b.txt").exists());
     let last = String::from_utf8_lossy(&world.server.requests()[3].body).into_owned();
@@ -43,12 +43,12 @@ fn proceed_always_requests_approval_once() {
     let world = World::new(
         r#"[{"loop":{"calls":3,"name":"write_file","args":{"file_path":"{i}.txt","content":"x"},"final":"done"}}]"#,
     );
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("write three");
-    let ask = face.next("ask");
-    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always"}));
-    assert_eq!(face.next("result")["status"], "success");
-    assert_eq!(face.end(), Some(0));
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("write three");
+    let ask = conversation.next("ask");
+    conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always"}));
+    assert_eq!(conversation.next("result")["status"], "success");
+    assert_eq!(conversation.end(), Some(0));
     assert_eq!(world.read("2.txt"), "x");
     world.server.assert_clean();
 }
@@ -58,24 +58,24 @@ fn interrupt_ends_the_turn_and_the_conversation_continues() {
     let world = World::new(
         r#"[{"chunks":[{"text":"half "},{"gate":"speaking"}]},{"text":"the rest"},{"text":"whole"}]"#,
     );
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("speak");
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("speak");
     world.at_gate("speaking");
-    face.next("message");
-    face.next("message");
-    face.send(&json!({"type": "interrupt"}));
-    let result = face.next("result");
+    conversation.next("message");
+    conversation.next("message");
+    conversation.send(&json!({"type": "interrupt"}));
+    let result = conversation.next("result");
     assert_eq!(result["error"]["type"], "FatalCancellationError");
-    face.send(&json!({"type": "continue"}));
-    assert_eq!(face.next("result")["status"], "success");
+    conversation.send(&json!({"type": "continue"}));
+    assert_eq!(conversation.next("result")["status"], "success");
     let last = String::from_utf8_lossy(&world.server.requests()[1].body).into_owned();
     assert!(last.contains("half ") && last.contains("Continue where you left off."), "{last}");
-    face.send(&json!({"type": "continue"}));
-    let refused = face.next("error");
+    conversation.send(&json!({"type": "continue"}));
+    let refused = conversation.next("error");
     assert_eq!((&refused["severity"], &refused["line"]), (&json!("error"), &json!(4)));
-    face.prompt("again");
-    assert_eq!(face.next("result")["status"], "success");
-    assert_eq!(face.end(), Some(0));
+    conversation.prompt("again");
+    assert_eq!(conversation.next("result")["status"], "success");
+    assert_eq!(conversation.end(), Some(0));
     world.server.assert_clean();
 }
 
@@ -85,16 +85,16 @@ fn steering_message_is_sent_with_the_next_results() {
         r#"[{"chunks":[{"gate":"before"},{"parts":[{"functionCall":{"name":"list_directory","args":{"dir_path":"."}}}]},{"finish":"STOP"}]},
             {"text":"done"}]"#,
     );
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("look around");
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("look around");
     world.at_gate("before");
-    face.send(&json!({"type": "steer", "content": "only the tests folder"}));
+    conversation.send(&json!({"type": "steer", "content": "only the tests folder"}));
     // Lines are read in order, so an error about a later line shows that the earlier one was read.
-    face.send(&json!({"type": "decide", "id": "none", "outcome": "cancel"}));
-    face.next("error");
+    conversation.send(&json!({"type": "decide", "id": "none", "outcome": "cancel"}));
+    conversation.next("error");
     world.server.open_gate("before");
-    assert_eq!(face.next("result")["status"], "success");
-    assert_eq!(face.end(), Some(0));
+    assert_eq!(conversation.next("result")["status"], "success");
+    assert_eq!(conversation.end(), Some(0));
     let second = String::from_utf8_lossy(&world.server.requests()[1].body).into_owned();
     assert!(second.contains("only the tests folder"), "{second}");
     world.server.assert_clean();
@@ -117,21 +117,21 @@ fn late_steering_message_comes_first_and_no_later_prompt_is_lost() {
         r#"[{"chunks":[{"text":"one"},{"gate":"first"},{"finish":"STOP"}]},
             {"chunks":[{"text":"two"},{"gate":"second"},{"finish":"STOP"}]},{"text":"three"}]"#,
     );
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("begin");
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("begin");
     world.at_gate("first");
-    face.send(&json!({"type": "steer", "content": "steering"}));
-    face.prompt("the last prompt");
-    face.send(&json!({"type": "decide", "id": "none", "outcome": "cancel"}));
-    face.next("error");
+    conversation.send(&json!({"type": "steer", "content": "steering"}));
+    conversation.prompt("the last prompt");
+    conversation.send(&json!({"type": "decide", "id": "none", "outcome": "cancel"}));
+    conversation.next("error");
     world.server.open_gate("first");
     world.at_gate("second");
-    face.end_input();
+    conversation.end_input();
     world.server.open_gate("second");
     for _ in 0..3 {
-        assert_eq!(face.next("result")["status"], "success");
+        assert_eq!(conversation.next("result")["status"], "success");
     }
-    assert_eq!(face.end(), Some(0));
+    assert_eq!(conversation.end(), Some(0));
     let texts = last_texts(&world);
     assert_eq!(texts.len(), 3, "{texts:?}");
     assert!(texts[1].contains("steering") && texts[2].contains("the last prompt"), "{texts:?}");
@@ -144,17 +144,17 @@ fn waiting_prompt_is_prepared_after_the_turn_before_it() {
             {"text":"written"},{"text":"seen"}]"#,
     );
     world.home.write("g.txt", "old content").expect("written");
-    let mut face = Conversation::start(&world, &["--yolo"]);
-    face.prompt("write");
+    let mut conversation = Conversation::start(&world, &["--yolo"]);
+    conversation.prompt("write");
     world.at_gate("first");
-    face.prompt("look at @g.txt");
-    face.send(&json!({"type": "decide", "id": "none", "outcome": "cancel"}));
-    face.next("error");
+    conversation.prompt("look at @g.txt");
+    conversation.send(&json!({"type": "decide", "id": "none", "outcome": "cancel"}));
+    conversation.next("error");
     world.server.open_gate("first");
     for _ in 0..2 {
-        assert_eq!(face.next("result")["status"], "success");
+        assert_eq!(conversation.next("result")["status"], "success");
     }
-    assert_eq!(face.end(), Some(0));
+    assert_eq!(conversation.end(), Some(0));
     let last = String::from_utf8_lossy(&world.server.requests()[2].body).into_owned();
     assert!(last.contains("new content"), "{last}");
 }
@@ -164,31 +164,31 @@ fn interrupt_does_not_end_the_turn_of_a_later_prompt() {
     // The first answer is so short that its turn may be over when the interrupt arrives.
     let world = World::new(r#"[{"text":"short"},{"text":"long","repeat":0}]"#);
     for _ in 0..5 {
-        let mut face = Conversation::start(&world, &[]);
-        face.prompt("first");
-        face.send(&json!({"type": "interrupt"}));
-        face.prompt("second");
-        face.end_input();
-        face.next("result");
-        assert_eq!(face.next("result")["status"], "success");
-        assert_eq!(face.end(), Some(0));
+        let mut conversation = Conversation::start(&world, &[]);
+        conversation.prompt("first");
+        conversation.send(&json!({"type": "interrupt"}));
+        conversation.prompt("second");
+        conversation.end_input();
+        conversation.next("result");
+        assert_eq!(conversation.next("result")["status"], "success");
+        assert_eq!(conversation.end(), Some(0));
     }
 }
 
 #[test]
 fn each_context_request_during_a_turn_is_answered() {
     let world = World::new(r#"[{"chunks":[{"text":"one"},{"gate":"first"},{"finish":"STOP"}]}]"#);
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("begin");
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("begin");
     world.at_gate("first");
-    face.send(&json!({"type": "context"}));
-    face.send(&json!({"type": "context"}));
-    face.end_input();
+    conversation.send(&json!({"type": "context"}));
+    conversation.send(&json!({"type": "context"}));
+    conversation.end_input();
     world.server.open_gate("first");
     for _ in 0..2 {
-        face.next("context");
+        conversation.next("context");
     }
-    assert_eq!(face.end(), Some(0));
+    assert_eq!(conversation.end(), Some(0));
 }
 
 #[test]
@@ -196,29 +196,29 @@ fn commands_are_answered_between_the_turns_in_the_order_of_the_lines() {
     let world = World::new(
         r#"[{"chunks":[{"text":"half "},{"gate":"speaking"},{"finish":"STOP"}]},{"text":"second"}]"#,
     );
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("speak");
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("speak");
     world.at_gate("speaking");
-    face.send(&json!({"type": "command", "text": "/tools"}));
-    face.prompt("/context");
-    face.prompt("and again");
+    conversation.send(&json!({"type": "command", "text": "/tools"}));
+    conversation.prompt("/context");
+    conversation.prompt("and again");
     // Input is read while the turn runs: an invalid line gets an immediate error.
-    face.send(&json!({"type": "command", "text": "/frobnicate"}));
-    face.send(&json!({"type": "decide", "id": "none", "outcome": "cancel"}));
-    let error = face.next("error");
+    conversation.send(&json!({"type": "command", "text": "/frobnicate"}));
+    conversation.send(&json!({"type": "decide", "id": "none", "outcome": "cancel"}));
+    let error = conversation.next("error");
     assert!(error["message"].as_str().unwrap().contains("`none`"), "{error}");
     world.server.open_gate("speaking");
-    assert_eq!(face.next("result").get("structured"), None);
-    let tools = face.next("result");
+    assert_eq!(conversation.next("result").get("structured"), None);
+    let tools = conversation.next("result");
     assert!(tools["structured"].to_string().contains("read_file"), "{tools}");
-    assert!(face.next("context")["tokens"].as_u64().is_some());
-    let context = face.next("result");
+    assert!(conversation.next("context")["tokens"].as_u64().is_some());
+    let context = conversation.next("result");
     assert!(context["structured"]["window"].as_u64().is_some(), "{context}");
-    let last = face.next("result");
+    let last = conversation.next("result");
     assert_eq!((&last["status"], last.get("structured")), (&json!("success"), None));
-    let error = face.next("error");
+    let error = conversation.next("error");
     assert!(error["message"].as_str().unwrap().contains("/frobnicate"), "{error}");
-    assert_eq!(face.end(), Some(0));
+    assert_eq!(conversation.end(), Some(0));
     assert_eq!(world.server.requests().len(), 2, "commands are not sent to the model");
     world.server.assert_clean();
 }
@@ -231,21 +231,21 @@ fn model_and_mode_change_for_the_next_prompt() {
     );
     let settings = r#"{"security": {"disableYoloMode": true}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let mut face = Conversation::start(&world, &[]);
+    let mut conversation = Conversation::start(&world, &[]);
     for (line, problem) in [
         (json!({"type": "set_mode", "mode": "yolo"}), "disableYoloMode"),
         (json!({"type": "set_mode", "mode": "wild"}), "unknown mode"),
         (json!({"type": "set_model", "model": " "}), "empty"),
     ] {
-        face.send(&line);
-        let error = face.next("error");
+        conversation.send(&line);
+        let error = conversation.next("error");
         assert!(error["message"].as_str().unwrap().contains(problem), "{error}");
     }
-    face.send(&json!({"type": "set_mode", "mode": "auto_edit"}));
-    face.send(&json!({"type": "set_model", "model": "gemini-2.5-flash"}));
-    face.prompt("write");
-    assert_eq!(face.next("result")["status"], "success");
-    assert_eq!(face.end(), Some(0));
+    conversation.send(&json!({"type": "set_mode", "mode": "auto_edit"}));
+    conversation.send(&json!({"type": "set_model", "model": "gemini-2.5-flash"}));
+    conversation.prompt("write");
+    assert_eq!(conversation.next("result")["status"], "success");
+    assert_eq!(conversation.end(), Some(0));
     assert_eq!(world.read("a.txt"), "one");
     assert!(world.server.requests()[0].path.contains("gemini-2.5-flash"));
     world.server.assert_clean();
@@ -254,13 +254,13 @@ fn model_and_mode_change_for_the_next_prompt() {
 #[test]
 fn interrupt_right_after_a_prompt_ends_its_turn() {
     let world = World::new(r#"[{"chunks": [{"text": "half"}, {"hang": true}], "repeat": 0}]"#);
-    let mut face = Conversation::start(&world, &[]);
+    let mut conversation = Conversation::start(&world, &[]);
     for _ in 0..5 {
-        face.prompt("go");
-        face.send(&json!({"type": "interrupt"}));
-        assert_eq!(face.next("result")["error"]["type"], "FatalCancellationError");
+        conversation.prompt("go");
+        conversation.send(&json!({"type": "interrupt"}));
+        assert_eq!(conversation.next("result")["error"]["type"], "FatalCancellationError");
     }
-    face.end();
+    conversation.end();
 }
 
 #[test]
@@ -283,46 +283,47 @@ fn shell_command_of_a_custom_command_is_announced_and_decided() {
     let command = "prompt = 'Look: !{touch made; echo created}'";
     world.home.write_home(".parallax/commands/make.toml", command).expect("written");
     let made = world.home.project().join("made");
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("/make");
-    let ask = face.next("ask");
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("/make");
+    let ask = conversation.next("ask");
     assert_eq!(ask["tool_name"], "run_shell_command");
     assert_eq!(ask["preview"]["command"], "touch made; echo created", "{ask}");
-    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always_and_save"}));
-    assert!(face.next("error")["message"].to_string().contains("not offered"));
+    conversation
+        .send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always_and_save"}));
+    assert!(conversation.next("error")["message"].to_string().contains("not offered"));
     // The request stays open, and an invalid answer is rejected at once.
     for outcome in [json!("nonsense"), json!(""), json!(5), json!(null)] {
-        face.send(&json!({"type": "decide", "id": ask["id"], "outcome": outcome}));
-        assert_eq!(face.next("error")["severity"], "error");
+        conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": outcome}));
+        assert_eq!(conversation.next("error")["severity"], "error");
     }
-    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
-    assert_eq!(face.next("ask_closed")["outcome"], "cancel");
-    assert!(face.next("error")["message"].to_string().contains("was not approved"));
+    conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
+    assert_eq!(conversation.next("ask_closed")["outcome"], "cancel");
+    assert!(conversation.next("error")["message"].to_string().contains("was not approved"));
     assert!(!made.exists());
 
     // A message after it waits, so that the order of the lines stays.
-    face.prompt("/make");
-    let ask = face.next("ask");
-    face.prompt("AFTER-THE-COMMAND");
-    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
-    assert_eq!(face.next("result")["status"], "success");
-    assert_eq!(face.next("result")["status"], "success");
+    conversation.prompt("/make");
+    let ask = conversation.next("ask");
+    conversation.prompt("AFTER-THE-COMMAND");
+    conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    assert_eq!(conversation.next("result")["status"], "success");
+    assert_eq!(conversation.next("result")["status"], "success");
     assert!(made.exists());
     let sent =
         |index: usize| String::from_utf8_lossy(&world.server.requests()[index].body).into_owned();
     assert!(sent(0).contains("Look: created") && !sent(0).contains("AFTER-THE-COMMAND"));
     assert!(sent(1).contains("AFTER-THE-COMMAND"));
 
-    face.prompt("/make");
-    face.next("ask");
-    face.send(&json!({"type": "interrupt"}));
-    assert!(face.next("error")["message"].to_string().contains("interrupted"));
+    conversation.prompt("/make");
+    conversation.next("ask");
+    conversation.send(&json!({"type": "interrupt"}));
+    assert!(conversation.next("error")["message"].to_string().contains("interrupted"));
     std::fs::remove_file(&made).expect("removed");
-    face.send(&json!({"type": "set_mode", "mode": "yolo"}));
-    face.prompt("/make");
-    assert_eq!(face.next("result")["status"], "success");
+    conversation.send(&json!({"type": "set_mode", "mode": "yolo"}));
+    conversation.prompt("/make");
+    assert_eq!(conversation.next("result")["status"], "success");
     assert!(made.exists());
-    assert_eq!(face.end(), Some(0));
+    assert_eq!(conversation.end(), Some(0));
 }
 
 #[test]
@@ -330,8 +331,8 @@ fn shell_command_of_a_custom_command_is_denied_at_the_end_of_the_input() {
     let world = World::new(r#"[{"text":"one"}]"#);
     let command = "prompt = 'Look: !{touch made; echo created}'";
     world.home.write_home(".parallax/commands/make.toml", command).expect("written");
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("/make");
-    assert_eq!(face.end(), Some(0));
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("/make");
+    assert_eq!(conversation.end(), Some(0));
     assert!(!world.home.project().join("made").exists());
 }

@@ -145,7 +145,7 @@ fn service(status: &str, date: &str) -> String {
 }
 
 #[test]
-fn rejected_key_and_a_wrong_clock_are_errors() {
+fn rejected_key_and_wrong_clock_are_errors() {
     let world = World::new("[]");
     let mut command = world.command(&[]);
     command.env("GOOGLE_GEMINI_BASE_URL", service("400 Bad", "Tue, 01 Feb 2022 10:00:00 GMT"));

@@ -260,7 +260,7 @@ fn replay_notices_requests_that_differ_from_the_recorded_ones() {
 }
 
 #[test]
-fn judge_decides_with_its_reason() {
+fn failed_judgment_is_reported_with_its_reason() {
     let case = r#"
 prompt = "Say hello."
 [judge]
@@ -276,7 +276,7 @@ rubric = "The greeting is in French."
 }
 
 #[test]
-fn invalid_cases_and_results_are_named() {
+fn invalid_cases_and_results_are_reported() {
     let world = create_world(&json!([]), "prompt = \"x\"\n[[checks]]\nkind = \"odour\"\n");
     for (args, code, words) in [
         (&["eval", "cases"][..], 42, "odour"),

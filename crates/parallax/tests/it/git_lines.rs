@@ -34,7 +34,7 @@ fn create_marker_program(world: &World) -> String {
 }
 
 #[test]
-fn git_ignores_configuration_written_by_its_own_line() {
+fn git_ignores_configuration_written_by_the_same_command_line() {
     let included = "printf '[filter \"f\"]\\n clean = ./evil\\n' > inc.cfg; git diff";
     let bare = "printf '[core]\\n bare = false\\n' > x/config; cd x && git diff";
     let world = World::new(&commands(&[included, bare, "git diff > a.patch"]));

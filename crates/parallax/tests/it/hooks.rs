@@ -102,9 +102,9 @@ fn every_hook_event_fires_in_order() {
 fn approval_request_triggers_a_notification_hook() {
     let world = World::new(&script("touch made"));
     settings(&world, &json!({"Notification": hook_group("cat > asked.json")}));
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("go");
-    let ask = face.next("ask");
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("go");
+    let ask = conversation.next("ask");
     crate::support::wait_until("the hook", || world.read("asked.json").ends_with('\n'));
     let heard: Value = serde_json::from_str(&world.read("asked.json")).expect("json");
     assert_eq!(heard["notification_type"], "ToolPermission");
@@ -112,9 +112,9 @@ fn approval_request_triggers_a_notification_hook() {
     assert_eq!((&details["type"], &details["command"]), (&json!("exec"), &json!("touch made")));
     assert_eq!(details["rootCommand"], "touch");
     assert_eq!(heard["message"], "Tool Confirm Shell Command requires execution");
-    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
-    assert_eq!(face.next("result")["status"], "success");
-    assert_eq!(face.end(), Some(0));
+    conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
+    assert_eq!(conversation.next("result")["status"], "success");
+    assert_eq!(conversation.end(), Some(0));
 }
 
 #[test]
@@ -460,12 +460,12 @@ fn interrupt_during_a_tool_hook_runs_no_call() {
     let group =
         json!([{"hooks": [{"command": "touch looked; sleep 60; exit 2", "failClosed": true}]}]);
     settings(&world, &json!({"BeforeTool": group}));
-    let mut face = Conversation::start(&world, &["-y"]);
-    face.prompt("go");
+    let mut conversation = Conversation::start(&world, &["-y"]);
+    conversation.prompt("go");
     crate::support::wait_until("the hook", || world.home.project().join("looked").exists());
-    face.send(&json!({"type": "interrupt"}));
-    face.next("result");
-    face.end();
+    conversation.send(&json!({"type": "interrupt"}));
+    conversation.next("result");
+    conversation.end();
     assert!(!world.home.project().join("made.txt").exists());
 }
 

@@ -255,12 +255,12 @@ fn hanging_session_start_hook_can_be_skipped() {
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
     settings(&world, &json!({"SessionStart": hook_group("touch begun; sleep 60")}));
     let started_at = Instant::now();
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("go");
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("go");
     crate::support::wait_until("the hook", || world.home.project().join("begun").exists());
-    face.send(&json!({"type": "interrupt"}));
-    face.next("result");
-    face.end();
+    conversation.send(&json!({"type": "interrupt"}));
+    conversation.next("result");
+    conversation.end();
     assert!(world.server.requests().is_empty());
     assert!(started_at.elapsed().as_secs() < 30, "{:?}", started_at.elapsed());
 }
@@ -320,7 +320,7 @@ fn untrusted_folder_reports_its_hooks_as_disabled() {
 }
 
 #[test]
-fn hooks_delaying_the_exit_are_named() {
+fn hooks_delaying_the_exit_are_listed() {
     let world = World::new(r#"[{"text": "done"}]"#);
     settings(&world, &json!({"SessionEnd": hook_group("sleep 4")}));
     let output = world.run_ok(&["-p", "go"]);

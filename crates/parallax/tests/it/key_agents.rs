@@ -121,12 +121,12 @@ fn ssh_agent_signs_for_an_approved_git_command_alone() {
     let world = World::in_home(world.home, &script(&[format!("{SIGNED} approved")]));
     let mut command = world.command(&["--input-format", "stream-json"]);
     command.env("SSH_AUTH_SOCK", &agent.socket);
-    let mut face = Conversation::spawn(command);
-    face.prompt("go");
-    let ask = face.next("ask");
-    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
-    assert_eq!(face.next("result")["status"], "success");
-    assert_eq!(face.end(), Some(0));
+    let mut conversation = Conversation::spawn(command);
+    conversation.prompt("go");
+    let ask = conversation.next("ask");
+    conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    assert_eq!(conversation.next("result")["status"], "success");
+    assert_eq!(conversation.end(), Some(0));
     assert_eq!(signed(&world, "BEGIN SSH SIGNATURE"), ["approved", "free"]);
 }
 
@@ -195,15 +195,15 @@ fn git_command_that_needs_a_stored_password_requests_permission_to_read_it() {
     repository(&world, &[("credential.helper", "store")]);
     let kept = format!("http://me:PASSWORD@127.0.0.1:{port}\n");
     world.home.write_home(".git-credentials", &kept).expect("file");
-    let mut face = Conversation::spawn(world.command(&["--input-format", "stream-json"]));
-    face.prompt("go");
+    let mut conversation = Conversation::spawn(world.command(&["--input-format", "stream-json"]));
+    conversation.prompt("go");
     // Requests for the command, the local servers, and the password.
     for _ in 0..3 {
-        let ask = face.next("ask");
-        face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+        let ask = conversation.next("ask");
+        conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
     }
-    assert_eq!(face.next("result")["status"], "success");
-    assert_eq!(face.end(), Some(0));
+    assert_eq!(conversation.next("result")["status"], "success");
+    assert_eq!(conversation.end(), Some(0));
     assert!(heard.try_recv().is_ok_and(|who| who.starts_with("Basic ")));
     let report = world.server.requests();
     assert!(report.iter().all(|it| !String::from_utf8_lossy(&it.body).contains("PASSWORD")));

@@ -52,7 +52,7 @@ fn own_name() -> Option<String> {
 }
 
 #[test]
-fn stopped_server_on_this_machine_is_named_at_once_under_any_host_name() {
+fn stopped_server_on_this_machine_is_reported_at_once_under_any_host_name() {
     let it = WireWorld::new(WireFormat::Chat, &json!([]));
     let hosts = ["0.0.0.0", "[::]", "[::ffff:127.0.0.1]", "localhost."].map(str::to_owned);
     for host in hosts.into_iter().chain(own_name()) {
@@ -554,7 +554,7 @@ fn run_with_a_lost_connection(status: &'static str) -> FinishedProcess {
 }
 
 #[test]
-fn local_server_that_answered_and_loses_a_connection_is_asked_again() {
+fn request_is_retried_if_a_known_local_server_loses_the_connection() {
     for status in ["200 OK", "404 Not Found", "500 Internal Server Error"] {
         let output = run_with_a_lost_connection(status);
         let answer = output.stdout();
@@ -563,7 +563,7 @@ fn local_server_that_answered_and_loses_a_connection_is_asked_again() {
 }
 
 #[test]
-fn local_server_that_restarts_during_a_run_is_waited_for() {
+fn run_waits_for_a_local_server_that_restarts() {
     use std::io::Read as _;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");

@@ -250,15 +250,15 @@ fn protected_files_are_restored_after_each_server_call() {
     // Landlock alone cannot protect files in the workspace.
     let mut command = world.command(&["--input-format", "stream-json"]);
     command.env("PARALLAX_SANDBOX_TIER", "landlock");
-    let mut face = Conversation::spawn(command);
-    face.prompt("go");
+    let mut conversation = Conversation::spawn(command);
+    conversation.prompt("go");
     let notice = loop {
-        let line = face.next("error");
+        let line = conversation.next("error");
         if line.to_string().contains("restored") {
             break line.to_string();
         }
     };
-    assert_eq!(face.next("result")["status"], "success");
+    assert_eq!(conversation.next("result")["status"], "success");
     // The server is still running.
     assert!(world.home.project().join("inside").exists());
     assert!(!world.home.project().join(".git/hooks/pre-commit").exists());
@@ -267,7 +267,7 @@ fn protected_files_are_restored_after_each_server_call() {
     for output in [&notice, &answer] {
         assert!(output.contains("pre-commit") && output.contains(".envrc"), "{output}");
     }
-    assert_eq!(face.end(), Some(0));
+    assert_eq!(conversation.end(), Some(0));
     // Files in a directory granted by the user are kept, even after the end.
     assert_eq!(world.read("given/.vscode/tasks.json"), "evil");
 }

@@ -77,24 +77,24 @@ fn plan_is_requested_revised_and_followed() {
         exit("notes/plans/p.md"),
         write("src.txt", "planned"),
     ]);
-    let mut face = Conversation::start(&world, &["--stream-version", "2"]);
-    face.prompt("go");
-    let ask = face.next("ask");
+    let mut conversation = Conversation::start(&world, &["--stream-version", "2"]);
+    conversation.prompt("go");
+    let ask = conversation.next("ask");
     assert_eq!((&ask["tool_name"], &ask["question"]), (&json!("enter_plan_mode"), &json!("info")));
-    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
-    let ask = face.next("ask");
+    conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    let ask = conversation.next("ask");
     assert_eq!(ask["question"], "exit_plan_mode");
     assert_eq!(ask["preview"]["type"], "plan");
     assert_eq!(ask["preview"]["text"], "# The plan\n");
-    face.send(
+    conversation.send(
         &json!({"type": "decide", "id": ask["id"], "outcome": "cancel", "feedback": "shorter"}),
     );
-    let ask = face.next("ask");
+    let ask = conversation.next("ask");
     let outcomes = ["proceed_once", "proceed_always", "modify_with_editor", "cancel"];
     assert_eq!(ask["outcomes"], json!(outcomes));
-    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always"}));
-    assert_eq!(face.next("result")["status"], "success");
-    assert_eq!(face.end(), Some(0));
+    conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always"}));
+    assert_eq!(conversation.next("result")["status"], "success");
+    assert_eq!(conversation.end(), Some(0));
     world.server.assert_clean();
     assert_eq!(world.read("src.txt"), "planned");
     assert!(!world.home.project().join("src.md").exists());
@@ -126,25 +126,25 @@ fn approved_plan_triggers_a_hook() {
     let settings = json!({"general": {"plan": {"directory": "notes/plans"}},
         "hooks": {"PlanApproved": hear}, "hooksConfig": {"moreEvents": true}});
     world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
-    let mut face = Conversation::start(&world, &["--stream-version", "2"]);
-    face.prompt("go");
+    let mut conversation = Conversation::start(&world, &["--stream-version", "2"]);
+    conversation.prompt("go");
     for outcome in ["proceed_once", "cancel"] {
-        let ask = face.next("ask");
+        let ask = conversation.next("ask");
         let no = json!({"type": "decide", "id": ask["id"], "outcome": outcome, "feedback": "no"});
-        face.send(&no);
+        conversation.send(&no);
     }
-    assert_eq!(face.next("result")["status"], "success");
+    assert_eq!(conversation.next("result")["status"], "success");
     assert_eq!(world.read("heard.jsonl"), "", "it was not agreed to");
     world.home.write("notes/plans/p.md", "# P\n").expect("the plan");
-    assert_eq!(face.end(), Some(0));
+    assert_eq!(conversation.end(), Some(0));
     let world = World::in_home(world.home, &script(&[exit("p.md")]));
-    let mut face =
+    let mut conversation =
         Conversation::start(&world, &["--stream-version", "2", "--approval-mode", "plan"]);
-    face.prompt("go");
-    let ask = face.next("ask");
-    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always"}));
-    assert_eq!(face.next("result")["status"], "success");
-    assert_eq!(face.end(), Some(0));
+    conversation.prompt("go");
+    let ask = conversation.next("ask");
+    conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always"}));
+    assert_eq!(conversation.next("result")["status"], "success");
+    assert_eq!(conversation.end(), Some(0));
     let heard: Value = serde_json::from_str(&world.read("heard.jsonl")).expect("one line");
     assert_eq!(
         (&heard["hook_event_name"], &heard["mode"]),

@@ -478,7 +478,7 @@ fn protected_files_of_new_working_trees_are_kept() {
 }
 
 #[test]
-fn git_that_would_change_protected_files_needs_permission_before_it_runs() {
+fn git_command_that_would_change_protected_files_needs_permission_first() {
     for tier in ["namespaces", "landlock"] {
         for permitted in [false, true] {
             let world = World::new(&commands(&["git checkout -q other", "git status --short"]));
@@ -510,7 +510,7 @@ fn git_that_would_change_protected_files_needs_permission_before_it_runs() {
 }
 
 #[test]
-fn git_that_would_change_the_target_of_a_protected_link_needs_permission_before_it_runs() {
+fn git_command_that_would_change_the_target_of_a_protected_link_needs_permission_first() {
     for (tier, permitted) in tiers().flat_map(|tier| [(tier, false), (tier, true)]) {
         let world = World::new(&commands(&["git checkout -q other"]));
         world.home.write("conf/rc", "one\n").expect("written");

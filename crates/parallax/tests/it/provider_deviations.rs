@@ -83,7 +83,7 @@ fn empty_response_is_requested_again_a_few_times_on_every_wire() {
 }
 
 #[test]
-fn model_without_reasoning_is_not_asked_for_it() {
+fn reasoning_is_not_requested_from_a_model_without_it() {
     let it = WireWorld::new(WireFormat::Responses, &json!([{"text": "done"}]));
     let mut command = it.world.command(&["-m", "openai:gpt-4.1", "-p", "go"]);
     let url = format!("{}/v1", it.world.server.url());

@@ -587,7 +587,7 @@ fn configured_search_serves_providers_without_one() {
 }
 
 #[test]
-fn search_that_fails_names_its_host_and_wrong_settings_are_reported() {
+fn failed_search_names_its_host_and_invalid_settings_are_reported() {
     let search = call("google_web_search", json!({"query": "q"}));
     let (address, _received) = service("403 Forbidden", "no such key".to_owned());
     let settings = json!({"tools": {"webSearch": {"url": format!("{address}/?q={{query}}")}}});

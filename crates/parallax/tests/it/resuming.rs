@@ -14,15 +14,15 @@ const FAILS: &str = r#"[{"calls":[{"name":"list_directory","args":{"dir_path":".
 fn client_resumes_an_interrupted_turn() {
     let world = World::new(FAILS);
     assert_eq!(world.run(&["-p", "look", "--session-id", "cut"]).code(), 1);
-    let mut face = Conversation::start(&world, &["-r", "cut"]);
-    face.send(&json!({"type": "continue"}));
-    assert_eq!(face.next("result")["status"], "success");
+    let mut conversation = Conversation::start(&world, &["-r", "cut"]);
+    conversation.send(&json!({"type": "continue"}));
+    assert_eq!(conversation.next("result")["status"], "success");
     assert_eq!(raw_contents(&world.server.requests()[3]).len(), 3, "no prompt was added");
     // There is nothing left to continue; the conversation can still end.
-    face.send(&json!({"type": "continue"}));
-    let output = face.next("error");
+    conversation.send(&json!({"type": "continue"}));
+    let output = conversation.next("error");
     assert!(output["message"].as_str().is_some_and(|it| it.contains("was not interrupted")));
-    assert_eq!(face.end(), Some(0));
+    assert_eq!(conversation.end(), Some(0));
 }
 
 #[test]

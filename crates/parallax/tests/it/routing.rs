@@ -102,7 +102,7 @@ fn plans_use_the_strong_model_and_their_implementation_the_fast_one() {
 }
 
 #[test]
-fn slow_classifier_is_not_waited_for() {
+fn slow_classifier_does_not_delay_the_prompt() {
     let script = json!([{"method": "generateContent", "chunks": [{"hang": true}]},
         {"text": "done"}, {"text": "again"}]);
     // Long enough to send the request on a busy machine.

@@ -129,13 +129,13 @@ fn approval_request_warns_about_unrecoverable_large_files() {
     let call = json!([{"calls": [{"name": "write_file", "args": args}]}, {"text": "done"}]);
     let world = World::new(&call.to_string());
     world.home.write("large.txt", &"line\n".repeat(5_000_000)).expect("written");
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("go");
-    let ask = face.next("ask");
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("go");
+    let ask = conversation.next("ask");
     assert_eq!(ask["not_undoable"], json!(["large.txt (25.0 MB) is not saved"]), "{ask}");
-    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
-    face.next("result");
-    face.end();
+    conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
+    conversation.next("result");
+    conversation.end();
 }
 
 #[test]
@@ -176,20 +176,20 @@ fn sandbox_denial_requests_permission_and_grants_it_once() {
     let lines = ["f=id_test; cat ~/.ssh/$f", "cat ~/.ssh/id_test", "cat ~/.ssh/id_test"];
     let world = World::new(&commands(&lines));
     world.home.write_home(".ssh/id_test", "the key").expect("written");
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("go");
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("go");
     let mut questions = Vec::new();
     for answer in ["proceed_once", "proceed_once", "proceed_once", "cancel"] {
-        let ask = face.next("ask");
+        let ask = conversation.next("ask");
         questions.push(ask["question"].as_str().expect("a word").to_owned());
         if questions.len() > 1 {
             let read = ask["permissions"]["fileSystem"]["read"][0].as_str().expect("a path");
             assert!(read.ends_with("/.ssh/id_test"), "{read}");
         }
-        face.send(&json!({"type": "decide", "id": ask["id"], "outcome": answer}));
+        conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": answer}));
     }
-    assert_eq!(face.next("result")["status"], "success");
-    assert_eq!(face.end(), Some(0));
+    assert_eq!(conversation.next("result")["status"], "success");
+    assert_eq!(conversation.end(), Some(0));
     assert_eq!(questions, ["exec", "sandbox_expansion", "exec", "exec"]);
     let answers = answers(&world.server);
     assert!(answers[0].contains("the key") && answers[1].contains("the key"), "{answers:?}");
@@ -214,15 +214,15 @@ fn one_approval_allows_changing_an_outside_directory() {
     for name in ["other/d/x", "other/f"] {
         world.home.write_home(name, "x").expect("written");
     }
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("go");
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("go");
     for _ in lines {
-        let ask = face.next("ask");
+        let ask = conversation.next("ask");
         assert_eq!(ask["question"], "exec", "{ask}");
-        face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+        conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
     }
-    assert_eq!(face.next("result")["status"], "success");
-    assert_eq!(face.end(), Some(0));
+    assert_eq!(conversation.next("result")["status"], "success");
+    assert_eq!(conversation.end(), Some(0));
     let answers = answers(&world.server);
     let other = world.home.home().join("other");
     let there = ["d", "made/deep", "f", "g", "z"].map(|name| other.join(name).exists());
@@ -237,24 +237,24 @@ fn saved_rule_allows_only_what_was_shown() {
     let world = World::new(&script(&["touch a", "touch b", "touch c > d", "touch e && rm e"]));
     let settings = r#"{"security": {"enablePermanentToolApproval": true}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("go");
-    let ask = face.next("ask");
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("go");
+    let ask = conversation.next("ask");
     let rules = ask["rules"].as_array().expect("rules").clone();
     assert_eq!(rules[0]["commandPrefix"], json!(["touch a"]));
     // The user broadens the rule to the program.
     let mut rule = rules[0].clone();
     rule["commandPrefix"] = json!(["touch"]);
     let decide = json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always_and_save", "rule": rule});
-    face.send(&decide);
+    conversation.send(&decide);
     // `touch b` runs without approval; redirection and another program require it.
     for _ in 0..2 {
-        let ask = face.next("ask");
+        let ask = conversation.next("ask");
         assert_ne!(ask["title"], "touch b");
-        face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
+        conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
     }
-    assert_eq!(face.next("result")["status"], "success");
-    assert_eq!(face.end(), Some(0));
+    assert_eq!(conversation.next("result")["status"], "success");
+    assert_eq!(conversation.end(), Some(0));
     assert!(world.home.project().join("b").exists() && !world.home.project().join("c").exists());
     let saved = world.home.parallax().join("policies/auto-saved.toml");
     let saved = std::fs::read_to_string(saved).expect("saved");
@@ -278,17 +278,17 @@ fn approved_commit_runs_the_hooks_and_an_allowed_one_does_not() {
     world.run_ok(&["-p", "go", "--allowed-tools", "run_shell_command(git commit)"]);
     assert!(!world.home.project().join("hooked").exists());
     let world = World::in_home(world.home, &script);
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("go");
-    let ask = face.next("ask");
-    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
-    assert_eq!(face.next("result")["status"], "success");
-    assert_eq!(face.end(), Some(0));
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("go");
+    let ask = conversation.next("ask");
+    conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    assert_eq!(conversation.next("result")["status"], "success");
+    assert_eq!(conversation.end(), Some(0));
     assert!(world.home.project().join("hooked").exists());
 }
 
 #[test]
-fn dropped_variables_are_named_with_what_keeps_them() {
+fn dropped_variables_are_reported_with_the_setting_that_keeps_them() {
     for format in ["text", "json", "stream-json"] {
         let echo = "echo \"token: $A_TOKEN, marks: $GEMINI_CLI$PARALLAX\"";
         let world = World::new(&commands(&[echo, echo]));

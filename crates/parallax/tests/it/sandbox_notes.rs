@@ -28,7 +28,7 @@ fn denied_write_is_reported_however_the_program_words_it() {
 }
 
 #[test]
-fn words_about_read_only_file_systems_are_not_a_denial() {
+fn message_about_a_read_only_file_system_is_not_a_denial() {
     let world = World::new(&commands(&[
         "cat notes.md",
         "grep -rn read-only .",

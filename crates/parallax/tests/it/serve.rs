@@ -209,7 +209,7 @@ fn oversized_slow_and_broken_requests_are_closed() {
 }
 
 #[test]
-fn other_addresses_require_a_token() {
+fn non_loopback_addresses_require_a_token() {
     let world = World::new("[]");
     let output = world.run(&["serve", "--host", "0.0.0.0"]);
     assert_eq!(output.code(), 42);
@@ -362,7 +362,7 @@ fn question_goes_to_supporting_clients_and_survives_a_malformed_answer() {
 }
 
 #[test]
-fn client_that_joins_later_can_answer_and_strangers_can_end_nothing() {
+fn client_that_joins_later_can_answer_and_other_clients_cannot_close_the_session() {
     let call = json!({"name": "run_shell_command", "args": {"command": "touch made"}});
     let world = World::new(&json!([{"calls": [call]}, {"text": "done"}]).to_string());
     let server = TestServer::start(&world);

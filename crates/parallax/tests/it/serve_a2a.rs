@@ -285,7 +285,7 @@ fn turn_of_another_client_can_be_approved_and_its_end_ends_the_task() {
 }
 
 #[test]
-fn text_of_a_rejection_reaches_the_model_and_that_of_an_approval_is_refused() {
+fn text_of_a_rejection_reaches_the_model_and_text_of_an_approval_is_rejected() {
     let call = json!({"name": "run_shell_command", "args": {"command": "touch made"}});
     let world = World::new(&json!([{"calls": [call]}, {"text": "no"}]).to_string());
     let server = TestServer::start(&world);

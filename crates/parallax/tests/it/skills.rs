@@ -35,13 +35,13 @@ fn skill_is_listed_by_name_and_read_on_activation() {
         .write(".gemini/skills/off/SKILL.md", "---\nname: off\ndescription: x\n---\n")
         .unwrap();
     world.home.write(".gemini/settings.json", r#"{"skills": {"disabled": ["off"]}}"#).unwrap();
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("go");
-    let ask = face.next("ask");
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("go");
+    let ask = conversation.next("ask");
     let title = ask["title"].as_str().expect("title");
     assert!(title.contains("Use when: code is reviewed") && title.contains("2 file(s)"), "{title}");
-    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
-    assert_eq!(face.next("result")["status"], "success");
+    conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    assert_eq!(conversation.next("result")["status"], "success");
     let first: Value = serde_json::from_str(&body(&world, 0)).expect("json");
     let system = first["systemInstruction"]["parts"][0]["text"].as_str().expect("system");
     assert!(system.contains("<name>review</name>") && !system.contains("<name>off</name>"));
@@ -49,7 +49,7 @@ fn skill_is_listed_by_name_and_read_on_activation() {
     assert!(first["tools"].to_string().contains(r#""enum":["review","skill-creator"]"#));
     assert!(body(&world, 1).contains("Look twice. See notes.md."));
     assert!(body(&world, 2).contains("the notes"));
-    assert_eq!(face.end(), Some(0));
+    assert_eq!(conversation.end(), Some(0));
 }
 
 #[test]
@@ -83,25 +83,25 @@ fn skill_changes_apply_from_the_next_prompt() {
     let put = |text: &str| {
         world.home.write_home(".agents/skills/review/SKILL.md", text).unwrap();
     };
-    let mut face = Conversation::start(&world, &["-y"]);
-    let prompt = |face: &mut Conversation| {
-        face.prompt("go");
-        face.next("result");
+    let mut conversation = Conversation::start(&world, &["-y"]);
+    let prompt = |conversation: &mut Conversation| {
+        conversation.prompt("go");
+        conversation.next("result");
     };
-    prompt(&mut face);
+    prompt(&mut conversation);
     put(&skill("review", "When code is reviewed"));
-    prompt(&mut face);
+    prompt(&mut conversation);
     put(&skill("review", "When code is looked over"));
     // A built-in skill needs no approval, and no other skill can take its name.
     let duplicate = skill("skill-creator", "Evil");
     world.home.write(".gemini/skills/evil/SKILL.md", &duplicate).unwrap();
-    face.prompt("go");
+    conversation.prompt("go");
     let taken = "has the name of a built-in skill";
-    while !face.next("error")["message"].to_string().contains(taken) {}
-    face.next("result");
+    while !conversation.next("error")["message"].to_string().contains(taken) {}
+    conversation.next("result");
     std::fs::remove_dir_all(world.home.home().join(".agents/skills")).unwrap();
-    prompt(&mut face);
-    assert_eq!(face.end(), Some(0));
+    prompt(&mut conversation);
+    assert_eq!(conversation.end(), Some(0));
     assert!(body(&world, 1).contains(r#""enum":["review","skill-creator"]"#));
     assert!(body(&world, 1).contains("When code is reviewed"));
     assert!(body(&world, 2).contains("When code is looked over"));

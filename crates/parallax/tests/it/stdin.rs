@@ -7,7 +7,7 @@ use testkit::measure::MeasuredProcess;
 use crate::support::{LIMIT, World};
 
 #[test]
-fn silent_open_stdin_is_not_waited_for() {
+fn silent_open_stdin_does_not_delay_the_run() {
     let world = World::new(r#"[{"text":"fine"}]"#);
     let mut command = world.command(&["-p", "go"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

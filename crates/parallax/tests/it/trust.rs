@@ -57,7 +57,7 @@ fn folder_is_trusted_denied_and_forgotten() {
 }
 
 #[test]
-fn flag_before_a_subcommand_is_not_a_prompt_and_trusts_once() {
+fn skip_trust_before_a_subcommand_trusts_only_this_run() {
     let world = World::new("[]");
     let output = run(&world, &["-m", "x", "hooks", "list"]);
     assert!(

@@ -186,7 +186,7 @@ fn git_in_the_main_checkout_does_not_prune_the_worktrees_of_sessions() {
 }
 
 #[test]
-fn existing_branch_is_refused_and_stays() {
+fn existing_branch_is_rejected_and_kept() {
     let world = repository(&json!([{"text": "done"}]));
     git(&world, &["branch", "parallax/mine"]);
     let output = world.run(&["-w=mine", "-p", "work", "-y"]);
@@ -343,7 +343,7 @@ fn directory_without_git_gets_an_error() {
 }
 
 #[test]
-fn commit_on_no_branch_is_named_by_its_id() {
+fn detached_commit_is_reported_by_its_id() {
     let line = "git checkout -q --detach && echo x > x && git add x && \
                 git -c user.name=x -c user.email=x@y commit -qm loose";
     let world = repository(&shell(line));
@@ -372,7 +372,7 @@ fn changed_copy_of_an_included_file_keeps_the_worktree() {
 }
 
 #[test]
-fn branch_that_another_process_moved_is_named_with_the_last_commit() {
+fn branch_moved_by_another_process_is_reported_with_the_last_commit() {
     let line = "echo x > x && git add x && git -c user.name=x -c user.email=x@y commit -qm mine";
     let script = json!([
         {"calls": [{"name": "run_shell_command", "args": {"command": line}}]},
@@ -423,7 +423,7 @@ fn variables_of_a_git_hook_do_not_reach_a_worktree() {
 }
 
 #[test]
-fn files_with_a_filter_of_the_repository_are_not_committed_unfiltered() {
+fn files_with_a_repository_filter_are_left_uncommitted() {
     let world = repository(&shell_script("echo new >> a.sec; echo x > b.txt", 3));
     for (key, value) in [("clean", "tr a-z b-za"), ("smudge", "tr b-za a-z"), ("required", "true")]
     {
@@ -503,7 +503,7 @@ fn damaged_record_does_not_block_the_name() {
 }
 
 #[test]
-fn repository_of_another_user_is_refused_with_gits_advice() {
+fn repository_of_another_user_is_rejected_with_git_advice() {
     let world = repository(&json!([{"text": "done"}]));
     for arguments in [["-w=fix", "-p", "work"].as_slice(), &["review"], &["worktrees", "list"]] {
         let mut command = world.command(arguments);

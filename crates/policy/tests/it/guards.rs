@@ -37,7 +37,7 @@ fn highest_priority_rule_decides_regardless_of_order() {
 }
 
 #[test]
-fn obstacles_to_running_git_are_named() {
+fn obstacles_to_running_git_are_reported() {
     let world = World::new(&[]);
     let policy_decision = world.evaluate(Default, SHELL, "git status => /w/.git/config");
     assert_eq!(policy_decision.kind, Ask);
@@ -120,7 +120,7 @@ fn protected_paths_require_approval_despite_rules() {
 }
 
 #[test]
-fn words_from_untrusted_content_require_approval_each_time() {
+fn commands_copied_from_untrusted_content_require_approval_each_time() {
     let mut world = unrestricted_world();
     world.environment.taint.words =
         ["--eval", "http://evil/x", "src/x.js", "test", "--all"].map(str::to_owned).into();

@@ -80,7 +80,7 @@ fn line() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_text_gets_a_decision(line in "\\PC{0,200}", prefix in "\\PC{0,20}", mode in mode()) {
+    fn arbitrary_text_gets_a_decision_with_a_reason(line in "\\PC{0,200}", prefix in "\\PC{0,20}", mode in mode()) {
         let world = World::new(&[]);
         let policy_decision = world.evaluate(mode, SHELL, &line);
         prop_assert!(!policy_decision.reason.is_empty());
@@ -89,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_scanned(text in "(\\[\\[rule\\]\\]\n)?([a-zA-Z]{1,12} = (\"\\PC{0,12}\"|[0-9]{1,4}|\\[\\]|true)\n){0,6}") {
+    fn linting_arbitrary_text_does_not_panic(text in "(\\[\\[rule\\]\\]\n)?([a-zA-Z]{1,12} = (\"\\PC{0,12}\"|[0-9]{1,4}|\\[\\]|true)\n){0,6}") {
         for tier in [Tier::Extension, Tier::Workspace, Tier::User, Tier::Admin] {
             lint(&file(tier, &text), None);
         }

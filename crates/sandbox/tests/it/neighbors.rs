@@ -198,7 +198,7 @@ fn no_process_may_be_referenced_without_a_broker() {
 }
 
 #[test]
-fn leases_and_reconnectable_socket_pairs_are_refused() {
+fn leases_and_reconnectable_socket_pairs_are_rejected() {
     for tier in tiers() {
         let project = TestProject::new();
         let plan = project.plan(tier);

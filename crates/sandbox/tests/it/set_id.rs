@@ -17,7 +17,7 @@ fn modes(project: &TestProject) -> Vec<(String, u32)> {
 }
 
 #[test]
-fn set_id_bit_of_file_is_refused_in_every_tier() {
+fn set_id_bit_of_file_is_rejected_in_every_tier() {
     for tier in tiers() {
         let project = TestProject::new();
         let plan = project.plan(tier);

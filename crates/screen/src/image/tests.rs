@@ -272,7 +272,7 @@ proptest! {
     }
 
     #[test]
-    fn any_image_bytes_are_decoded_without_panic(
+    fn decoding_arbitrary_image_bytes_does_not_panic(
         at in any::<prop::sample::Index>(),
         value in any::<u8>(),
         kind in 0..2_usize,

@@ -8,11 +8,11 @@ use parallax_screen::{
 };
 
 /// The test name that starts the streaming program.
-pub const NAME: &str = "child::streams_until_q";
+pub const NAME: &str = "child::test_program_streams_rows_until_q_is_pressed";
 /// The test name of the program that shows live rows without streaming.
-pub const STANDING: &str = "child::stands_until_q";
+pub const STANDING: &str = "child::test_program_shows_a_frame_until_q_is_pressed";
 /// The test name of the program that fills the window and hides the cursor.
-pub const ASKING: &str = "child::asks_until_q";
+pub const ASKING: &str = "child::test_program_shows_a_request_until_q_is_pressed";
 /// The environment variable with the number of finished rows above it.
 pub const ABOVE: &str = "ROWS_ABOVE";
 /// Maximum number of words per line; each word is unique.
@@ -25,7 +25,7 @@ pub fn words(line: usize) -> Vec<String> {
 
 #[test]
 #[ignore = "run by other tests, in a terminal of its own"]
-fn streams_until_q() {
+fn test_program_streams_rows_until_q_is_pressed() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(stream()).unwrap();
 }
@@ -101,7 +101,7 @@ pub fn live_rows(input: &str, columns: u16, seconds: usize) -> (u16, Vec<Line>) 
 
 #[test]
 #[ignore = "run by other tests, in a terminal of its own"]
-fn stands_until_q() {
+fn test_program_shows_a_frame_until_q_is_pressed() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(show_static_rows()).unwrap();
 }
@@ -138,7 +138,7 @@ async fn show_static_rows() -> std::io::Result<()> {
 
 #[test]
 #[ignore = "run by other tests, in a terminal of its own"]
-fn asks_until_q() {
+fn test_program_shows_a_request_until_q_is_pressed() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(ask()).unwrap();
 }

@@ -187,7 +187,7 @@ async fn resized_window_is_painted_after_the_cursor_report() {
 }
 
 #[tokio::test]
-async fn terminal_that_does_not_answer_is_not_waited_for() {
+async fn unresponsive_terminal_does_not_delay_the_first_frame() {
     let mut terminal = Terminal::new();
     let (mut screen, _input) = terminal.open(ScreenOptions::default());
     let rows = live_rows(&["row"]);

@@ -127,7 +127,7 @@ fn no_rows_are_lost_or_duplicated_on_resize() {
 }
 
 #[test]
-fn nothing_is_lost_or_doubled_when_only_the_height_changes() {
+fn no_rows_are_lost_or_duplicated_when_only_the_height_changes() {
     let Some(tmux) = Tmux::start(120, 40, child::NAME) else {
         println!("no tmux here: not tested");
         return;
@@ -147,7 +147,7 @@ fn nothing_is_lost_or_doubled_when_only_the_height_changes() {
 /// When rows are wrapped into two, tmux moves as many into its scrollback. With this number of rows
 /// above them, the live ones end up at or near the top of the window.
 #[test]
-fn live_rows_at_the_window_top_leave_no_remains() {
+fn live_rows_at_the_window_top_leave_no_leftovers() {
     for above in [10, 11, 12, 14] {
         let program = format!("{}={above}", child::ABOVE);
         let Some(tmux) = Tmux::start_with(120, 40, &program, child::STANDING) else {
@@ -170,7 +170,7 @@ fn live_rows_at_the_window_top_leave_no_remains() {
 /// finished row is removed. On a busy machine, where a frame and a size change overlap, rows may
 /// stay: then the test fails only if this happens every time.
 #[test]
-fn approval_request_leaves_no_remains_after_shrink_and_growth() {
+fn approval_request_leaves_no_leftovers_after_shrink_and_growth() {
     let drag = [(110, 36), (95, 32), (80, 28), (70, 24), (60, 20), (75, 25), (90, 30), (110, 36)];
     let steps: [&[(u16, u16)]; 6] = [
         &[(60, 20)],

@@ -307,7 +307,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn prose_contains_only_own_markup(text in "(?s)[-#*_`<>\\[\\]()|!:a \n\"'&~+@]{0,120}") {
+        fn rendered_prose_has_balanced_tags_and_no_raw_html(text in "(?s)[-#*_`<>\\[\\]()|!:a \n\"'&~+@]{0,120}") {
             let output = page(&text);
             prop_assert!(!output.contains("<img") && !output.contains("<script"));
             for name in ["p", "em", "strong", "del", "a", "blockquote", "ul", "ol", "li", "figure"] {

@@ -266,7 +266,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_index_bytes_are_parsed_without_panic(
+        fn arbitrary_index_bytes_do_not_panic(
             mut noise in proptest::collection::vec(any::<u8>(), 0..300),
             version in 0u8..6,
             cut in 0usize..300,

@@ -98,7 +98,7 @@ async fn long_results_are_truncated_with_a_note() {
 }
 
 #[test]
-fn wrong_arguments_are_refused() {
+fn invalid_arguments_are_rejected() {
     let tree = TestTree::new(&["a"]);
     for (args, kind) in [
         (json!({}), ToolErrorKind::InvalidToolParams),

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_settings_name_the_key() {
+    fn invalid_settings_name_the_key() {
         for (url, body, key) in [
             ("ftp://h/{query}", None, "webSearch.url"),
             ("{query}", None, "webSearch.url"),

@@ -222,7 +222,7 @@ async fn text_with_nul_and_other_encodings_is_searched() {
 }
 
 #[tokio::test]
-async fn skipped_directories_are_reported_and_named_ones_searched() {
+async fn skipped_directories_are_reported_and_explicit_ones_searched() {
     let directory = tree(&[
         (".git/HEAD", ""),
         ("node_modules/x/index.js", "word"),
@@ -331,7 +331,7 @@ async fn stopped_search_returns_at_once() {
 }
 
 #[test]
-fn wrong_arguments_are_refused() {
+fn invalid_arguments_are_rejected() {
     let directory = tree(&[("a", "x")]);
     let search = tool(&[directory.path()]);
     for (args, kind) in [

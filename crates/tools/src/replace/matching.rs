@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_difference_refuses_the_match() {
+    fn any_other_difference_prevents_the_match() {
         let text = "server:\n  host: app15\n  retries: 5\n  mode: slow\nhandler_v1(a, b);\n";
         for old in [
             "server:\n  host: app14\n  retries: 3\n  mode: slow",
@@ -367,7 +367,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_matched_without_panic(text: String, old: String, new: String) {
+        fn matching_arbitrary_text_does_not_panic(text: String, old: String, new: String) {
             let _ = edit(&text, &old, &new);
             let _ = edit(&format!("{text}{old}\r\n{text}"), &format!(" {old}"), &new);
         }

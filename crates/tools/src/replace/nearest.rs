@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nearest_block_is_named_with_what_differs() {
+    fn nearest_block_is_reported_with_its_differences() {
         let text = "use a;\n\nfn one() {\n    start();\n    let x = 1;\n    finish();\n}\n";
         let old = "fn one() {\n    start();\n    let y = compute(2);\n    finish();\n}\n";
         let nearest = find(&SourceText::new(text), old).expect("near");

@@ -412,7 +412,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn git_ignores_configuration_written_by_its_own_line() {
+    fn git_ignores_configuration_written_by_the_same_command_line() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let git = |line: &[&str]| {

@@ -101,7 +101,7 @@ async fn display_shows_colors_or_end_state_and_data_has_the_code() {
 }
 
 #[tokio::test]
-async fn long_output_is_truncated_and_its_file_named() {
+async fn long_output_is_truncated_and_its_file_reported() {
     let project = test_project_with(|options| options.truncate_threshold = 1000);
     let outcome = run(&project.tool, json!({"command": "seq 1 5000"})).await;
     let text = unwrap_output(&outcome);
@@ -304,7 +304,7 @@ async fn background_command_is_listed_and_read() {
 }
 
 #[tokio::test]
-async fn child_processes_that_keep_running_are_named() {
+async fn child_processes_that_keep_running_are_reported() {
     let project = test_project();
     let outcome = run(&project.tool, json!({"command": "sleep 20 >/dev/null & echo $!"})).await;
     let text = unwrap_output(&outcome);

@@ -161,7 +161,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_prompt_is_parsed(prompt in "(\\PC|://|https?://|[()\\[\\]<>., ]){0,60}") {
+        fn arbitrary_prompt_does_not_panic(prompt in "(\\PC|://|https?://|[()\\[\\]<>., ]){0,60}") {
             let _ = find(&prompt);
         }
     }

@@ -36,7 +36,7 @@ fn bytes_outside_the_edit_are_kept() {
 }
 
 #[test]
-fn character_that_the_encoding_lacks_is_refused() {
+fn character_missing_in_the_encoding_is_rejected() {
     let project = TestProject::new();
     let latin = b"Gr\xf6\xdfe f\xfcr B\xe4ren\nzwei\n";
     project.write_file("a.txt", latin);
@@ -96,7 +96,7 @@ fn edit_failures_suggest_the_correction() {
 }
 
 #[test]
-fn tolerant_match_is_named_and_other_differences_are_refused() {
+fn tolerant_match_is_reported_and_other_differences_are_rejected() {
     let project = TestProject::new();
     project
         .write_file("a.txt", "class A {\n    one() {\n        go();\n    }\n\n    two() {}\n}\n");

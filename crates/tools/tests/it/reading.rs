@@ -135,7 +135,7 @@ fn every_file_kind_is_read() {
 }
 
 #[test]
-fn encodings_are_decoded_and_named() {
+fn encodings_are_decoded_and_reported() {
     let project = TestProject::new();
     project.write_file("latin", b"Gr\xf6\xdfe, f\xfcr alle B\xe4ren und \xc4pfel\n");
     project.write_file("wide", [0xff, 0xfe, b'h', 0, b'i', 0]);

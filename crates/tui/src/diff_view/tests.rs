@@ -93,7 +93,7 @@ fn whitespace_alone_is_not_marked() {
 }
 
 #[test]
-fn long_lines_hang_below_their_number() {
+fn long_lines_wrap_with_a_hanging_indent_after_their_number() {
     let change = diff("@@ -1 +1 @@\n-\tabcdefgh\n+\tabcdefgX\n", false);
     let texts: Vec<String> =
         rows(&change, &DiffOptions::new(&Theme::default(), 12)).iter().map(Line::text).collect();

@@ -114,7 +114,7 @@ impl TerminalFrontEnd {
         // The job does nothing, but a frame follows it.
         let deliver = crate::app::effect::ResultSender(jobs.clone());
         crate::highlight::on_loaded(move || deliver.send_soon(Box::new(|_| {})));
-        let mut face = Self {
+        let mut front_end = Self {
             app,
             screen,
             layout,
@@ -137,19 +137,19 @@ impl TerminalFrontEnd {
             browse: options.browse,
         };
         match prepared {
-            PreparedConfig::Ready(launch) => match &face.attached {
+            PreparedConfig::Ready(launch) => match &front_end.attached {
                 Some(attached) => {
                     let id = attached.id.as_str();
-                    welcome::attached_header(&mut face.app, &launch, id);
-                    face.app.session.set_attached();
-                    face.app.apply_launch(&launch);
-                    face.app.launch = Some(*launch);
+                    welcome::attached_header(&mut front_end.app, &launch, id);
+                    front_end.app.session.set_attached();
+                    front_end.app.apply_launch(&launch);
+                    front_end.app.launch = Some(*launch);
                 }
-                None => face.continue_opening(*launch),
+                None => front_end.continue_opening(*launch),
             },
-            PreparedConfig::NeedsTrust(question) => face.ask_for_trust(question),
+            PreparedConfig::NeedsTrust(question) => front_end.ask_for_trust(question),
         }
-        Ok((face, input, received))
+        Ok((front_end, input, received))
     }
 
     /// Draws the first frame and opens the session.

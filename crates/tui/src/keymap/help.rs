@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_page_contains_the_table() {
+    fn keys_page_lists_all_key_commands() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/keys.md");
         if std::env::var_os("UPDATE_DOCS").is_some() {
             std::fs::write(page, Keymap::markdown()).unwrap();

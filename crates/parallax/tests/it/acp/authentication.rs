@@ -93,7 +93,7 @@ fn gateway_of_the_client_receives_the_requests_with_its_headers() {
 }
 
 #[test]
-fn key_of_a_provider_is_stored_and_missing_ones_are_named() {
+fn provider_key_is_stored_and_missing_keys_are_reported() {
     let world = World::new("[]");
     let mut editor = Editor::ready(&world, &[]);
     let missing = editor.call("authenticate", json!({"methodId": "openai"}));

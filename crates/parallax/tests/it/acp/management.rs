@@ -284,7 +284,7 @@ fn cancelled_download_ends_git_and_so_does_the_end_of_the_program() {
 }
 
 #[test]
-fn remains_of_an_interrupted_installation_are_removed_by_the_next_one() {
+fn leftovers_of_an_interrupted_installation_are_removed_by_the_next_one() {
     let world = World::new("[]");
     let manifest = json!({"name": "ext", "version": "1.0.0"}).to_string();
     world.home.write("ext/gemini-extension.json", &manifest).expect("written");

@@ -62,7 +62,7 @@ fn changed_mode_is_in_the_answer() {
 }
 
 #[test]
-fn model_of_an_unknown_provider_is_refused_and_an_unlisted_one_is_accepted() {
+fn model_of_an_unknown_provider_is_rejected_and_an_unlisted_model_is_accepted() {
     let world = World::new("[]");
     let mut editor = Editor::ready(&world, &[]);
     let session = editor.open(&world);

@@ -163,15 +163,15 @@ fn tools_beyond_the_context_share_are_found_by_search() {
 #[test]
 fn interrupt_sends_a_cancellation_to_the_server() {
     let world = with_server(&call("hang", &json!({})), "");
-    let mut face = Conversation::start(&world, &["-y"]);
-    face.prompt("go");
-    face.next("tool_use");
+    let mut conversation = Conversation::start(&world, &["-y"]);
+    conversation.prompt("go");
+    conversation.next("tool_use");
     crate::support::wait_until("the call", || {
         received_messages(&world).iter().any(|it| it["params"]["name"] == "hang")
     });
-    face.send(&json!({"type": "interrupt"}));
-    face.next("result");
-    face.end();
+    conversation.send(&json!({"type": "interrupt"}));
+    conversation.next("result");
+    conversation.end();
     let cancelled =
         received_messages(&world).into_iter().find(|it| it["method"] == "notifications/cancelled");
     assert!(cancelled.is_some(), "the server was not told");

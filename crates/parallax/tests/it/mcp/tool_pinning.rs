@@ -23,13 +23,13 @@ fn changed_tool_description_requires_a_new_approval() {
 
     // The user reviews and allows it, and the decision is remembered.
     let world = World::in_home(world.home, &script);
-    let mut face = Conversation::start(&world, &[]);
-    face.prompt("go");
-    let ask = face.next("ask");
+    let mut conversation = Conversation::start(&world, &[]);
+    conversation.prompt("go");
+    let ask = conversation.next("ask");
     assert_eq!(ask["tool_name"], "mcp_test_echo");
-    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
-    assert_eq!(face.next("tool_result")["status"], "success");
-    face.end();
+    conversation.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    assert_eq!(conversation.next("tool_result")["status"], "success");
+    conversation.end();
     let world = World::in_home(world.home, &script);
     world.run_ok(&["-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string());

@@ -8,7 +8,7 @@ use super::{answer, declared, set, stdio};
 use crate::support::World;
 
 #[test]
-fn dead_or_silent_servers_are_waited_for_once() {
+fn startup_waits_once_for_dead_or_silent_servers() {
     let world = World::new(r#"[{"text": "done"}]"#);
     let mut servers = json!({
         "missing": {"command": "no-such-program"},

@@ -149,7 +149,7 @@ fn escape_interrupts_the_turn_of_the_session() {
 }
 
 #[test]
-fn commands_run_in_the_session_or_are_refused() {
+fn commands_run_in_the_session_or_are_rejected() {
     let world = World::new(HELD);
     world.home.write("note.txt", "a note for the model\n").expect("a file");
     let id = start(&world, &["-p", "go"]);

@@ -87,21 +87,21 @@ fn expected(name: &str) -> String {
 }
 
 #[test]
-fn scenes_in_a_small_window() {
+fn gallery_scenes_match_their_snapshots_in_a_small_window() {
     assert_scenes("50x15", (50, 15), false);
 }
 
 #[test]
-fn scenes_in_a_normal_window() {
+fn gallery_scenes_match_their_snapshots_in_a_normal_window() {
     assert_scenes("80x24", (80, 24), false);
 }
 
 #[test]
-fn scenes_in_a_wide_window() {
+fn gallery_scenes_match_their_snapshots_in_a_wide_window() {
     assert_scenes("120x40", (120, 40), false);
 }
 
 #[test]
-fn scenes_for_a_screen_reader() {
+fn gallery_scenes_match_their_snapshots_for_a_screen_reader() {
     assert_scenes("screen-reader", (80, 24), true);
 }

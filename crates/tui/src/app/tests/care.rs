@@ -5,7 +5,7 @@ use crate::app::commands::{outside_files, startup_questions};
 use crate::test_launch::TestHome;
 
 #[test]
-fn secret_that_a_prompt_mentions_is_named_as_one() {
+fn secret_file_in_a_prompt_is_reported_as_secret() {
     let (mut bench, test) = (Bench::new(Layout::Inline), TestHome::new());
     let home = test.path().to_owned();
     bench.app.launch = Some(test.launch(&[]));
@@ -19,7 +19,7 @@ fn secret_that_a_prompt_mentions_is_named_as_one() {
 }
 
 #[test]
-fn settings_that_lower_security_have_the_danger_color_and_hang() {
+fn settings_that_lower_security_have_the_danger_color_and_a_hanging_indent() {
     let mut bench = Bench::new(Layout::Inline);
     let settings = parallax_sdk::trust::IgnoredSettings {
         file: "/p/.gemini/settings.json".into(),

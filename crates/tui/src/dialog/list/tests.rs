@@ -71,7 +71,7 @@ fn screen_reader_list_names_all_items() {
 }
 
 #[test]
-fn truncated_selected_item_is_shown_below() {
+fn full_description_of_a_truncated_selected_item_is_shown_below_the_list() {
     let items = vec![
         ListItem::new("a", "Paste a key", "checked, and kept where only you can read it"),
         ListItem::new("b", "Try it", "an offline demonstration: scripted words"),

@@ -532,7 +532,7 @@ fn destructive_command_has_the_danger_color() {
 }
 
 #[test]
-fn position_of_the_body_and_its_keys_are_shown_in_one_form() {
+fn scroll_position_and_keys_have_the_same_format_in_all_windows() {
     let mut long = ask();
     long.preview = Some(Preview::Command {
         command: (0..40).map(|line| format!("echo {line}\n")).collect(),
@@ -556,7 +556,7 @@ fn position_of_the_body_and_its_keys_are_shown_in_one_form() {
 }
 
 #[test]
-fn mcp_tool_is_named_once() {
+fn mcp_tool_name_is_shown_once() {
     let mut question = ask();
     question.question = Question::Mcp;
     "mcp_tracker_create_issue".clone_into(&mut question.name);
@@ -731,7 +731,7 @@ fn all_answers_are_in_view_in_a_window_of_fifteen_rows() {
 }
 
 #[test]
-fn words_name_every_destructive_command() {
+fn approval_text_names_every_destructive_command() {
     let both = ["rm -rf src".to_owned(), "git push --force".to_owned()];
     for (reason, destructive, expected) in [
         (
