@@ -6,6 +6,7 @@ use super::draw::ItemRenderer;
 use crate::highlight;
 use crate::layout::{truncate_row, truncate_text, truncate_with_mark, with_prefix};
 use crate::sanitize;
+use crate::tokens::SEPARATOR;
 
 /// Maximum number of command rows unless expanded.
 const COMMAND_ROWS: usize = 3;
@@ -61,17 +62,21 @@ pub(super) fn rows(
     let about = match (about.is_empty(), note.is_empty()) {
         (_, true) => about.into_owned(),
         (true, _) => String::new(),
-        _ => format!("{}  ", truncate_text(&about, room.saturating_sub(text_width(&note) + 2))),
+        _ => {
+            let room = room.saturating_sub(text_width(&note) + text_width(SEPARATOR));
+            format!("{}{SEPARATOR}", truncate_text(&about, room))
+        }
     };
     let text = format!("{about}{note}");
     if !text.is_empty() {
-        let fits = rows.last().is_some_and(|row| row.width() + 2 + text_width(&text) <= columns);
+        // The separator tells it from the command, also without colors.
+        let behind = format!("{SEPARATOR}{text}");
+        let fits = rows.last().is_some_and(|row| row.width() + text_width(&behind) <= columns);
         match rows.last_mut() {
-            Some(last) if fits => {
-                last.push(Span::styled(format!("  {text}"), renderer.theme.secondary));
-            }
+            Some(last) if fits => last.push(Span::styled(behind, renderer.theme.secondary)),
             _ => {
-                let text = Line::styled(truncate_text(&text, room), renderer.theme.secondary);
+                let text = truncate_text(&text, room);
+                let text = Line::styled(text, renderer.theme.secondary);
                 rows.push(with_prefix(&hang, text));
             }
         }

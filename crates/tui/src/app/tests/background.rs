@@ -48,7 +48,7 @@ fn user_command_shows_elapsed_time_and_stop_key() {
     bench.assert_visible("Running a command (esc to cancel, 0s)");
     bench.app.clock.advance(Duration::from_secs(3));
     bench.assert_visible("Running a command (esc to cancel, 3s · tab to type into the command");
-    bench.assert_visible("sleep 60  3s");
+    bench.assert_visible("sleep 60 · 3s");
     // In text, Tab has another meaning.
     bench.keys("x");
     bench.assert_visible("(esc to cancel, 3s · ctrl+b to run it in the background)");

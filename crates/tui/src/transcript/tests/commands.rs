@@ -13,7 +13,7 @@ fn command_shows_its_phases() {
     view.live_rows(1000);
     view.delta("c", "one\n\u{1b}[32mtwo\u{1b}[0m\n");
     let rows = view.live_rows(4000);
-    assert!(rows[1].starts_with("│ ⠸ Shell  cargo test  3s"), "{rows:?}");
+    assert!(rows[1].starts_with("│ ⠸ Shell  cargo test · 3s"), "{rows:?}");
     assert_eq!(rows[3], "│ two", "what is under way has no right side");
     let mut done = tool("c", "run_shell_command", ToolKind::Execute, "cargo test");
     done.display = Some(Display::text((0..30).map(|n| format!("{n}\n")).collect::<String>()));
@@ -39,7 +39,7 @@ fn command(args: serde_json::Value, title: &str, expanded: bool) -> Vec<String> 
 fn command_is_shown_before_its_description() {
     let args = json!({"command": "cargo test -p engine", "description": "Runs the tests"});
     let rows = command(args, "cargo test -p engine (Runs the tests)", false);
-    assert_eq!(rows, ["✓ Shell  cargo test -p engine  Runs the tests"]);
+    assert_eq!(rows, ["✓ Shell  cargo test -p engine · Runs the tests"]);
 }
 
 #[test]
@@ -77,14 +77,14 @@ fn approval_time_is_excluded_from_duration() {
     let mut view = TestTranscript::default();
     view.call("c", "run_shell_command", json!({"command": "make"})).runs("c");
     view.live_rows(0);
-    assert!(view.live_rows(2_000)[0].ends_with("Shell  make  2s"));
+    assert!(view.live_rows(2_000)[0].ends_with("Shell  make · 2s"));
     view.event(ask("c"));
     assert!(view.live_rows(3_000)[0].starts_with("? Shell"));
     let outcome = Some(ApprovalResponse::ProceedOnce);
     view.event(EventBody::ApprovalClosed { ask: "ask".into(), outcome });
     view.live_rows(60_000);
     let rows = view.live_rows(61_000);
-    assert!(rows[0].ends_with("  4s"), "{rows:?}");
+    assert!(rows[0].ends_with(" · 4s"), "{rows:?}");
 }
 
 #[test]
@@ -196,5 +196,5 @@ fn cancelled_command_keeps_its_state_behind_a_long_description() {
     done.status = ToolStatus::Cancelled;
     view.end(done);
     let rows = view.take().join("\n");
-    assert!(rows.contains("…  Cancelled"), "{rows}");
+    assert!(rows.contains("… · Cancelled"), "{rows}");
 }
