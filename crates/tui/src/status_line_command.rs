@@ -45,7 +45,9 @@ impl StatusLineCommand {
             input.as_bytes(),
             limits,
         )
-        .map_err(|error| format!("`ui.statusLine.command` failed: {error}"))?;
+        .map_err(|error| {
+            format!("`ui.statusLine.command` failed: {error}. Change or remove it in the settings.")
+        })?;
         let text = String::from_utf8_lossy(&bytes);
         Ok(text.lines().next().unwrap_or_default().to_owned())
     }

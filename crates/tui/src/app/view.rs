@@ -3,6 +3,7 @@
 
 use parallax_protocol::policy::ApprovalMode;
 use parallax_screen::{Line, Span, text_width};
+use parallax_sdk::settings::FooterItem;
 
 use super::App;
 use super::frame::{Frame, FullWindowView, Layout};
@@ -12,10 +13,11 @@ use crate::components::shell_view::focus_row;
 use crate::highlight;
 use crate::keymap::{KeyCommand, KeymapContext};
 use crate::layout::{truncate_text, truncate_with_mark};
+use crate::sanitize;
 use crate::status;
 use crate::status_line;
-use crate::tokens::LOW;
-use crate::transcript::Anchor;
+use crate::tokens::{ASKS, LOW};
+use crate::transcript::{Anchor, display_name, title_in_words, without_verb};
 
 /// The composer gets at most one in this many rows of the window.
 const COMPOSER_SHARE: usize = 3;
@@ -80,7 +82,9 @@ impl App {
             _ => self.pane.record_layout(0, None),
         }
         let is_asking = self.dialogs.has_open_dialog();
-        self.transcript.hides_pending_approval = self.is_answering();
+        // The dialog shows the call, or the row about the waiting request does.
+        let is_writing = self.dialogs.is_writing(self.clock.now_ms()) && !self.dialogs.is_open();
+        self.transcript.hides_pending_approval = self.is_answering() || is_writing;
         let top = match layout {
             // One or two rows are useless next to a dialog in a tiny window.
             Layout::Inline if is_asking && rows < LOW && room < 3 => Vec::new(),
@@ -117,6 +121,18 @@ impl App {
             && !self.dialogs.is_writing(self.clock.now_ms())
     }
 
+    /// Names the request that waits for a pause in typing.
+    fn waiting_request_text(&self) -> String {
+        const WAITS: &str = "A request waits until you stop typing";
+        let Some(question) = self.dialogs.approval() else { return format!("{ASKS} {WAITS}.") };
+        let (name, title) = (&question.request.name, &question.request.title);
+        let call = match title_in_words(title) {
+            words if words != *title => words,
+            _ => format!("{} {}", display_name(name), without_verb(name, title)),
+        };
+        format!("{ASKS} {WAITS}: {}", sanitize::one_row_of_lines(&call))
+    }
+
     /// Returns everything below the transcript.
     fn bottom(&mut self, width: usize, height: usize) -> LowerRows {
         let low = height < LOW;
@@ -135,8 +151,8 @@ impl App {
             rows.extend(queued);
         }
         if self.dialogs.is_writing(self.clock.now_ms()) && !self.dialogs.is_open() {
-            let text = "? A request waits until you stop typing.";
-            rows.push(Line::styled(truncate_text(text, width), self.theme.warning.bold()));
+            let text = self.waiting_request_text();
+            rows.push(Line::styled(truncate_text(&text, width), self.theme.warning.bold()));
         }
         if self.dialogs.is_blocked_by_draft(&self.dialog_context()) {
             let text = "Your text is kept. Press ↑, ↓, y, or enter to answer the request first.";
@@ -173,16 +189,13 @@ impl App {
             let key = self.keymap.hint_key(KeyCommand::ShowErrorDetails);
             rows.extend(self.debug.rows(width, (height / 3).max(3), &key, &self.theme));
         }
-        if self.status_data.mode == ApprovalMode::Yolo {
+        let shows_mode = |items: &Vec<FooterItem>| items.contains(&FooterItem::Mode);
+        let footer = self.settings.footer.as_ref();
+        // The status line shows the mode, unless the user removed it.
+        if self.status_data.mode == ApprovalMode::Yolo && !footer.is_some_and(shows_mode) {
             let key = self.keymap.hint_key(KeyCommand::CycleApprovalMode);
-            let long =
-                format!("YOLO mode: all but destructive actions auto-approved · {key} to exit");
-            let text = match text_width(&long) <= width && !low {
-                true => long,
-                false => format!("YOLO: destructive actions still ask · {key} to exit"),
-            };
-            let text = truncate_text(&text, width);
-            rows.push(Line::styled(text, self.theme.error.bold()));
+            let text = format!("YOLO mode: destructive actions still ask · {key} to exit");
+            rows.push(Line::styled(truncate_text(&text, width), self.theme.error.bold()));
         }
         // Keeps the text apart from the answer above.
         let starts_empty = rows.first().map(|row| row.spans.is_empty());

@@ -21,7 +21,7 @@ pub(crate) fn load_for(app: &mut App, typed: Option<String>) {
         let loaded = LoadedCommands::read(&commands);
         Box::new(move |app| {
             if let Some(warnings) = app.catalog.accept_commands(loaded) {
-                app.info(warnings);
+                app.warn(warnings);
             }
             completions::set_commands(app);
             if let Some(typed) = typed {

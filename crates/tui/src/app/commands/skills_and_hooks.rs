@@ -217,7 +217,9 @@ pub(crate) fn hooks_dialog(app: &mut App) {
             }
             if hooks.is_empty() {
                 app.dialogs.close();
-                return app.info("No hooks.");
+                return app.info(
+                    "No hooks. Define them under `hooks` in a settings file; see `/docs hooks`.",
+                );
             }
             let mut sources: Vec<&String> = hooks.iter().map(|hook| &hook.source).collect();
             sources.sort();
@@ -399,17 +401,15 @@ pub(crate) fn list_commands(app: &mut App, is_reload: bool) {
                     );
                 }
             }
-            let clashes = catalog.conflicts().iter().map(String::as_str);
-            rows.extend(
-                catalog
-                    .problems()
-                    .chain(clashes)
-                    .map(|text| Line::styled(sanitize(text), app.theme.warning)),
-            );
-            if rows.is_empty() {
+            let problems =
+                catalog.problems().map(|text| format!("Cannot use a command file: {text}"));
+            let warnings: Vec<String> =
+                problems.chain(catalog.conflicts().iter().cloned()).collect();
+            if rows.is_empty() && warnings.is_empty() {
                 app.info("No custom commands. Create one with `parallax commands new NAME`.");
             }
             app.show_wrapped_rows(rows);
+            warnings.into_iter().for_each(|text| app.warn(text));
             custom_commands::load(app);
         })
     })));
