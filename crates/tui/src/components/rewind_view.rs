@@ -44,13 +44,15 @@ impl RewindView {
         self.is_requested = true;
     }
 
-    /// Takes the prompts that the engine reported. Returns the list, if it was requested.
+    /// Takes the prompts that the engine reported. Returns the list, if it was requested. Paths in
+    /// `directory` are shown relative to it.
     ///
     /// # Errors
     /// Returns the reason why there is no list.
     pub(crate) fn list(
         &mut self,
         prompts: &[PromptEntry],
+        directory: Option<&Path>,
         theme: &Theme,
     ) -> Result<Option<Overlay>, &'static str> {
         if !std::mem::take(&mut self.is_requested) {
@@ -59,7 +61,7 @@ impl RewindView {
         if prompts.is_empty() {
             return Err("No prompts to rewind to yet.");
         }
-        let items = prompts.iter().rev().map(|prompt| prompt_item(prompt, theme));
+        let items = prompts.iter().rev().map(|prompt| prompt_item(prompt, directory, theme));
         let list = ListDialog::new("Rewind to before which prompt?", items.collect()).with_search();
         self.prompts = prompts.to_vec();
         Ok(Some(Overlay::list(DialogPurpose::Rewind, list)))
@@ -133,7 +135,13 @@ impl RewindView {
     }
 }
 
-fn prompt_item(prompt: &PromptEntry, theme: &Theme) -> ListItem {
+/// Returns a path for display, relative to the directory if it is in it.
+fn display_path(path: &Path, directory: Option<&Path>) -> String {
+    let relative = directory.and_then(|directory| path.strip_prefix(directory).ok());
+    sanitize(&relative.unwrap_or(path).to_string_lossy())
+}
+
+fn prompt_item(prompt: &PromptEntry, directory: Option<&Path>, theme: &Theme) -> ListItem {
     let (added, removed) = (prompt.lines_added, prompt.lines_removed);
     let files = match prompt.files.len() {
         1 => "1 file".to_owned(),
@@ -153,9 +161,8 @@ fn prompt_item(prompt: &PromptEntry, theme: &Theme) -> ListItem {
     if prompt.files.is_empty() {
         preview.push(Line::styled("no files changed", theme.secondary));
     }
-    let files = prompt.files.iter().take(8);
-    preview
-        .extend(files.map(|path| Line::styled(format!("  {}", path.display()), theme.secondary)));
+    let files = prompt.files.iter().take(8).map(|path| display_path(path, directory));
+    preview.extend(files.map(|path| Line::styled(format!("  {path}"), theme.secondary)));
     ListItem::new(prompt.turn.to_string(), first, changes).with_preview(preview)
 }
 
@@ -167,8 +174,7 @@ fn file_rows(files: &[FileRestore], options: FileOptions<'_>) -> Vec<Line> {
     }
     let mut rows = Vec::new();
     for file in files.iter().take(MAX_NAMED) {
-        let path = directory.and_then(|directory| file.path.strip_prefix(directory).ok());
-        let name = sanitize(&path.unwrap_or(&file.path).to_string_lossy());
+        let name = display_path(&file.path, directory);
         let (what, style) = match (&file.skip_reason, file.kind) {
             (Some(reason), _) => (format!("unchanged: {}", sanitize(reason)), theme.warning),
             (None, ChangeKind::Created) => ("will be recreated".to_owned(), theme.success),
@@ -203,10 +209,10 @@ mod tests {
     #[test]
     fn list_is_shown_only_on_request() {
         let (mut view, theme) = (RewindView::default(), Theme::default());
-        assert!(matches!(view.list(&[], &theme), Ok(None)));
+        assert!(matches!(view.list(&[], None, &theme), Ok(None)));
         view.request();
-        assert!(view.list(&[], &theme).is_err());
-        assert!(matches!(view.list(&[], &theme), Ok(None)));
+        assert!(view.list(&[], None, &theme).is_err());
+        assert!(matches!(view.list(&[], None, &theme), Ok(None)));
     }
 
     #[test]

@@ -22,7 +22,8 @@ pub(crate) fn request(app: &mut App) {
 }
 
 pub(crate) fn show(app: &mut App, prompts: &[PromptEntry]) {
-    match app.rewind.list(prompts, &app.theme) {
+    let directory = app.launch.as_ref().map(|launch| launch.options().directory.clone());
+    match app.rewind.list(prompts, directory.as_deref(), &app.theme) {
         Ok(Some(overlay)) => app.open(overlay),
         Ok(None) => {}
         Err(reason) => app.info(reason),
