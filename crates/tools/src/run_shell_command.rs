@@ -12,6 +12,7 @@ mod editor_terminal;
 mod git;
 mod git_aliases;
 mod git_path_remotes;
+mod git_programs;
 mod git_reads;
 mod git_tree_moves;
 mod git_worktree_writes;
@@ -20,6 +21,7 @@ mod npm_registries;
 mod placeholders;
 mod precreated_path;
 mod predicted_permissions;
+mod printing;
 mod reads;
 mod report;
 mod repository;
@@ -299,11 +301,14 @@ impl RunShellCommand {
                     predicted_permissions::permissions(line, directory, &sandbox.home, plan);
                 permissions = permissions.union(&foreseen);
             }
-            if scope.mode != ApprovalMode::Yolo {
-                add_writes(
-                    &mut permissions,
-                    predicted_permissions::protected_repository_files(line, directory),
-                );
+            let is_yolo = scope.mode == ApprovalMode::Yolo;
+            if !is_yolo || !git_programs::keeps_programs(line) {
+                let roots = self.workspace.roots();
+                let is_open =
+                    |path: &PathBuf| is_yolo && roots.iter().any(|root| path.starts_with(root));
+                let mut files = predicted_permissions::protected_repository_files(line, directory);
+                files.retain(|path| !is_open(path));
+                add_writes(&mut permissions, files);
             }
         }
         if line.unanalyzable_reason.is_none()

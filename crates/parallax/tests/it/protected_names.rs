@@ -408,6 +408,43 @@ fn checkout_in_a_package_directory_changes_all_files_or_none() {
 }
 
 #[test]
+fn programs_of_a_repository_around_the_workspace_stay_in_yolo_mode() {
+    let directory = "D=$(git rev-parse --git-common-dir)";
+    let hook = format!("{directory}; echo evil > $D/hooks/post-commit");
+    let attributes =
+        format!("{directory}; mkdir -p $D/info; echo '* filter=x' > $D/info/attributes");
+    let lines = [
+        "git config core.hooksPath evil",
+        "git config alias.st '!evil'",
+        &hook,
+        &attributes,
+        "git config user.name B",
+        "git checkout -qb f && git branch -u main && git stash list",
+        "git add -A && git commit -qm two",
+    ];
+    let world = World::new(&commands(&lines));
+    git(&world, ".", &["init", "-q", "-b", "main"]);
+    git(&world, ".", &["config", "user.name", "A"]);
+    git(&world, ".", &["config", "user.email", "a@b"]);
+    world.home.write("web/page", "one").expect("written");
+    git(&world, ".", &["add", "-A"]);
+    git(&world, ".", &["commit", "-qm", "one"]);
+    world.home.write("web/page", "two").expect("written");
+    let mut command = world.command(&["-p", "go", "-y"]);
+    command.current_dir(world.home.project().join("web"));
+    let output = finish(command);
+    assert_eq!(output.code(), 0, "{}", output.err());
+    let config = world.read(".git/config");
+    assert!(!config.contains("evil"), "{config}");
+    assert!(config.contains("name = B") && config.contains("merge = refs/heads/main"), "{config}");
+    for file in ["hooks/post-commit", "info/attributes"] {
+        assert!(!world.home.project().join(".git").join(file).exists(), "{file}");
+    }
+    let subjects = crate::worktrees::git(&world, &["log", "--format=%s", "f"]);
+    assert_eq!(subjects.split_whitespace().collect::<Vec<_>>(), ["two", "one"]);
+}
+
+#[test]
 fn working_trees_next_to_their_bare_repository_are_usable_and_protected() {
     for tier in tiers() {
         let lines = ["sh build", "git -C main commit -qm two --allow-empty", "git worktree list"];

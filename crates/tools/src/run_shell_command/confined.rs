@@ -21,6 +21,7 @@ use super::granted_paths::{exact, real};
 use super::npm_registries;
 use super::precreated_path::{self, PrecreatedPath};
 use super::predicted_permissions;
+use super::printing::may_write_beside_git;
 use super::repository;
 use super::tracked;
 use crate::sandbox_options::SandboxOptions;
@@ -113,7 +114,7 @@ impl StartingCommand {
             // While the line runs, it may write files that control git.
             git::forbid_bare_repositories(&mut environment, &directory, &named_directories);
             if mode != ApprovalMode::Yolo
-                && may_write(&line)
+                && may_write_beside_git(&line)
                 && let Some(obstacle) =
                     git::uncontrolled_include(&directory, &named_directories, &roots)
             {
@@ -199,16 +200,6 @@ pub fn write_scope(plan: &Plan, mounts: bool) -> WriteScope {
     let there = plan.read_only.iter().chain(hidden).filter(is_there).cloned();
     let open = plan.writable.iter().chain(&plan.overlays).cloned();
     WriteScope { read_only: there.chain([PathBuf::from("/")]).collect(), open: open.collect() }
-}
-
-/// Whether a command of the line other than git may write a file.
-fn may_write(line: &ShellLine) -> bool {
-    let quiet = |command: &bash::Command| {
-        command.name() == Some("git") || confinement::only_prints(command.name())
-    };
-    line.unanalyzable_reason.is_some()
-        || !line.commands.iter().all(quiet)
-        || !line.redirections.iter().all(bash::is_harmless_redirection)
 }
 
 /// Returns the message about hidden files whose current location in the workspace is unknown.

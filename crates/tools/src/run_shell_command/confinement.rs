@@ -14,8 +14,9 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_names::{OF_GIT, inaccessible_path_patterns};
 use parallax_sandbox::{Network, Plan, Support};
 
+use super::printing::only_prints;
 use super::secrets;
-use super::{placeholders, tracked};
+use super::{git_programs, placeholders, tracked};
 use crate::git_directories::{self, linked_folder};
 use crate::sandbox_options::SandboxOptions;
 
@@ -112,28 +113,6 @@ fn is_wrapper(name: Option<&str>, inner: &bash::Command) -> bool {
     name.is_some_and(|name| {
         WRAPPERS.contains(&name) && inner.wrappers.iter().any(|wrapper| wrapper == name)
     })
-}
-
-/// Whether a command is often used together with git and only prints text.
-pub(super) fn only_prints(name: Option<&str>) -> bool {
-    matches!(
-        name,
-        Some(
-            "cd" | "echo"
-                | "printf"
-                | "cat"
-                | "head"
-                | "tail"
-                | "grep"
-                | "wc"
-                | "sort"
-                | "true"
-                | "pwd"
-                | "ls"
-                | "test"
-                | "["
-        )
-    )
 }
 
 /// A plan, and the hidden files that it cannot hide, because they were moved to an unknown place.
@@ -486,8 +465,11 @@ fn open_git_directories(
         if writable && (starts_only_known_git(subject.line) || !is_around(&repository, roots)) {
             let is_inside =
                 |directory: &PathBuf| roots.iter().any(|root| directory.starts_with(root));
-            let written = written_by_git(options, &repository, roots).into_iter();
-            plan.writable.extend(written.filter(|directory| !is_inside(directory)));
+            let mut written = written_by_git(options, &repository, roots);
+            written.retain(|directory| !is_inside(directory));
+            plan.read_only
+                .extend(written.iter().flat_map(|it| git_programs::closed_files(subject.line, it)));
+            plan.writable.extend(written);
             let own = options.worktree.iter().filter(|own| own.path.join(".git") == repository);
             plan.read_only.extend(own.flat_map(|own| own.read_only.iter().cloned()));
         }

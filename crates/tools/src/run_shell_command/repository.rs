@@ -293,12 +293,12 @@ fn names_programs(text: &str) -> bool {
         let mut rest = line.trim_start_matches('\u{feff}').trim_start();
         while let Some(header) = rest.strip_prefix('[') {
             let name = header.split(['"', ']']).next().unwrap_or_default();
-            if identifies_repository(name) {
+            if may_name_program(name) {
                 return true;
             }
             rest = after_header(header).trim_start();
         }
-        identifies_repository(rest.split(['=', '#', ';']).next().unwrap_or_default())
+        may_name_program(rest.split(['=', '#', ';']).next().unwrap_or_default())
     })
 }
 
@@ -318,7 +318,8 @@ fn after_header(header: &str) -> &str {
     ""
 }
 
-fn identifies_repository(name: &str) -> bool {
+/// Whether a section or key may name a program or another file.
+pub(super) fn may_name_program(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     PROGRAM_KEY_PARTS.iter().any(|word| name.contains(word))
 }
