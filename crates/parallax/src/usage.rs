@@ -67,6 +67,19 @@ pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> UsageError {
     let argument = text(ContextKind::InvalidArg);
     let value = text(ContextKind::InvalidValue);
     match error.kind() {
+        ErrorKind::UnknownArgument if !argument.starts_with('-') => {
+            let command = argv.get(1).map(|word| word.to_string_lossy()).unwrap_or_default();
+            UsageError::new(
+                format!("Unexpected argument `{argument}`"),
+                match command.starts_with('-') {
+                    true => SEE_HELP.to_owned(),
+                    false => format!(
+                        "See `parallax {command} --help`. To send these words to the model, quote \
+                         the prompt: parallax -p \"{command} …\""
+                    ),
+                },
+            )
+        }
         ErrorKind::UnknownArgument => {
             let hint = match (other_agents::flag(&argument), similar_flag(argv, &argument)) {
                 (Some(hint), _) => hint.to_owned(),

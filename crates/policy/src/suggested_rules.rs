@@ -179,7 +179,11 @@ fn no_rule_reason(shell: &ShellCall<'_>, commands: &[&Command]) -> Option<String
         ));
     }
     let unsettled = commands.iter().find(|command| !is_settled(command))?;
-    Some(format!("the effect of `{}` is known only at run time", shown(unsettled)))
+    let is_known = unsettled.words.iter().all(|word| word.text.is_some());
+    Some(match is_known && unsettled.words.iter().any(|word| word.glob) {
+        false => format!("the effect of `{}` is known only at run time", shown(unsettled)),
+        true => format!("a rule cannot name `~` and patterns, as in `{}`", shown(unsettled)),
+    })
 }
 
 /// Returns the beginning of a command on a single line.
@@ -287,13 +291,14 @@ fn exact(command: &Command) -> Option<String> {
     words.map(|words| join_words(&words) + end)
 }
 
-/// Returns the program and its subcommand, or all words if these are not specific enough.
+/// Returns the program and its subcommand, or what [`without_operands`] returns if these are not
+/// specific enough: the rules of a line must not become narrower again for one of its commands.
 fn narrowest_prefix(command: &Command) -> Option<String> {
     match hint::narrowest_prefix(command) {
         Some(prefix) if prefix.len() > 1 && !accepts_arbitrary_words(command) => {
             Some(join_words(&prefix))
         }
-        _ => exact(command),
+        _ => without_operands(command),
     }
 }
 

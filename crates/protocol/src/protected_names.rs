@@ -445,7 +445,10 @@ pub fn is_sensitive(path: &std::path::Path, home: Option<&std::path::Path>) -> b
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let suffix = name.rsplit_once('.').map(|(_, suffix)| suffix);
-    is_secret_environment(&fold(&name))
+    // The environment of a process often holds keys.
+    let is_environment = name == "environ" && path.starts_with("/proc");
+    is_environment
+        || is_secret_environment(&fold(&name))
         || SECRET_NAMES.contains(&name.as_str())
         || suffix.is_some_and(|suffix| SECRET_ENDINGS.contains(&suffix))
 }

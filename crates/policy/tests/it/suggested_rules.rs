@@ -81,6 +81,19 @@ fn suggested_rule_has_no_operands_and_destructive_commands_stay_exact() {
 }
 
 #[test]
+fn suggested_rules_of_a_line_are_ordered_from_narrow_to_broad() {
+    let world = World::new(&[]);
+    let line = "git commit --allow-empty -am x && python3 -m pytest tests/a.py";
+    assert_eq!(
+        format_rules(&suggested_rules(&world, Default, SHELL, line)),
+        [
+            "git commit --allow-empty -am x; python3 -m pytest tests/a.py $",
+            "git commit; python3 -m pytest"
+        ]
+    );
+}
+
+#[test]
 fn decision_names_the_sensitive_paths_of_a_call() {
     let home = std::path::Path::new("/home/u");
     for (path, is_sensitive) in [
@@ -200,6 +213,9 @@ fn decision_names_secrets_that_a_line_reads_indirectly() {
         ("cat \"$PARALLAX_HOME\"/provider-keys.json", "$PARALLAX_HOME/provider-keys.json"),
         ("cat $DIR/id_rsa", "$DIR/id_rsa"),
         ("cat $DIR/main.rs", ""),
+        ("cat /proc/1/environ", "/proc/1/environ"),
+        ("tr '\\0' '\\n' < /proc/self/environ", "/proc/self/environ"),
+        ("cat /proc/1/status", ""),
         // Directories above the home directory.
         ("cp -r /home b", "/home"),
         ("cp -r /root b", "/root"),
@@ -300,6 +316,7 @@ fn missing_suggestion_has_a_reason() {
     for (line, reason) in [
         (format!("{} | sort > out.txt", many.join(" && ")), "it runs 31 commands, but a rule"),
         ("ls $(x) | tee $Y".to_owned(), "known only at run time"),
+        ("cat ~/.ssh/id_rsa".to_owned(), "a rule cannot name `~` and patterns"),
     ] {
         assert!(suggested_rules(&world, Default, SHELL, &line).is_empty(), "{line}");
         let output = world.query(Default, SHELL, &line, |query| {
