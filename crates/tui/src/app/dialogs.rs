@@ -13,6 +13,7 @@ use parallax_sessions::SessionChoice;
 use tokio::sync::oneshot;
 
 use super::App;
+use crate::app::commands::agents;
 use crate::app::commands::agents::accept;
 use crate::app::commands::agents::config;
 use crate::app::commands::choices;
@@ -290,6 +291,8 @@ impl App {
                 outside_files::handle_answer(self, id == "yes", text, steer, paths);
             }
             DialogPurpose::Hooks => skills_and_hooks::hook_chosen(self, id),
+            DialogPurpose::Skills => skills_and_hooks::skill_chosen(self, id),
+            DialogPurpose::Agents => agents::chosen(self, id),
             DialogPurpose::AcceptAgents(waiting) => {
                 accept::handle_answer(self, waiting, id == "yes")
             }

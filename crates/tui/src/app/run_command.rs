@@ -50,7 +50,7 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
     match command {
         SlashCommand::About => info::about(app),
         SlashCommand::Agents => agents::list(app),
-        SlashCommand::AgentsPanel => agents::panel(app),
+        SlashCommand::AgentsPanel => agents::dialog(app),
         SlashCommand::AgentsAccept => accept::ask(app, arguments),
         SlashCommand::AgentsConfig => config::configure(app, arguments),
         SlashCommand::AgentsDisable => agents::set_enabled(app, arguments, false),
@@ -166,7 +166,7 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         SlashCommand::Rewind => rewind::request(app),
         SlashCommand::Settings => settings::open(app),
         SlashCommand::Shortcuts => app.hints.toggle_shortcuts(),
-        SlashCommand::SkillsPanel if arguments.is_empty() => skills_and_hooks::skills_panel(app),
+        SlashCommand::SkillsPanel if arguments.is_empty() => skills_and_hooks::skills_dialog(app),
         SlashCommand::Skills | SlashCommand::SkillsPanel => {
             skills_and_hooks::list_skills(app, arguments)
         }

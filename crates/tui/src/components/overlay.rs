@@ -64,6 +64,10 @@ pub(crate) enum DialogPurpose {
     Tasks,
     /// The hooks dialog.
     Hooks,
+    /// The list of skills.
+    Skills,
+    /// The list of subagents.
+    Agents,
     /// Whether to install, link, or update an extension.
     Consent,
     /// The settings of this extension.
@@ -119,6 +123,8 @@ impl DialogPurpose {
                 | Self::DocsPage
                 | Self::Tasks
                 | Self::Hooks
+                | Self::Skills
+                | Self::Agents
                 | Self::ExtensionSettings(_)
                 | Self::ExtensionValue(..)
                 | Self::AgentSettings(_)

@@ -47,6 +47,11 @@ impl ListItem {
         Self { id: id.into(), label, detail, ..Self::default() }
     }
 
+    /// Names the state of an item that can be turned on and off.
+    pub(crate) fn state(is_on: bool) -> &'static str {
+        if is_on { "on" } else { "off" }
+    }
+
     /// Adds a sentence below the label.
     #[must_use]
     pub(crate) fn with_description(mut self, description: impl Into<String>) -> Self {

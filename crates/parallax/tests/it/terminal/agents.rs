@@ -61,7 +61,15 @@ fn escape_ends_the_turn_and_its_subagents() {
 fn subagents_are_listed_completed_and_disabled() {
     let seat = start_terminal(&json!([{"text": "That is all."}]));
     seat.prompts("/agents");
-    seat.wait_for_text("scout (user)");
+    seat.wait_for_text("scout                  user · on");
+    // Enter in the list disables and enables.
+    seat.type_text("scout");
+    seat.wait_for_text("❯ scout");
+    seat.press(Key::Enter);
+    seat.wait_for_text("user · off");
+    seat.press(Key::Enter);
+    seat.wait_for_text("user · on");
+    seat.press(Key::Esc);
     seat.press(Key::Esc);
     seat.wait_for_text(COMPOSER);
     seat.prompts("/agents list");

@@ -145,6 +145,11 @@ fn skills_hooks_and_commands_are_listed_and_toggled() {
     let seat = start_terminal(world);
     seat.prompts("/skills");
     seat.has_seen("When code is reviewed");
+    seat.wait_for_text("user · on");
+    seat.press(Key::Enter);
+    seat.wait_for_text("user · off");
+    seat.press(Key::Enter);
+    seat.wait_for_text("user · on");
     seat.press(Key::Esc);
     seat.wait_for_text(COMPOSER);
     seat.prompts("/skills disable review");

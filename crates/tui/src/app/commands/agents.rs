@@ -10,8 +10,9 @@ use parallax_screen::Line;
 use parallax_sdk::agents::{Agent, AgentSet, SessionAgents};
 
 use crate::app::App;
-use crate::app::commands::info;
 use crate::app::effect::Effect;
+use crate::components::dialog_stack::{DialogPurpose, Overlay};
+use crate::dialog::{ListDialog, ListItem};
 use crate::sanitize::sanitize;
 
 /// Lists the subagents with their descriptions.
@@ -26,27 +27,54 @@ pub(crate) fn list(app: &mut App) {
     warnings(app, &set);
 }
 
-/// Opens the subagents in a panel, with those that the user has not accepted on their own page.
-pub(crate) fn panel(app: &mut App) {
+/// Opens the list of subagents: Enter enables or disables one, or opens the review of one that the
+/// user has not accepted.
+pub(crate) fn dialog(app: &mut App) {
     if app.settings.screen_reader {
         return list(app);
     }
     let Some(agents) = session_agents(app) else { return };
     let set = agents.set();
-    let rows = |disabled: bool| -> Vec<Line> {
-        let listed = set.agents.iter().filter(|agent| agent.disabled == disabled);
-        listed.flat_map(|agent| agent_rows(app, agent, true)).collect()
-    };
-    let waiting = set.unacknowledged.iter().flat_map(|agent| agent_rows(app, agent, false));
-    let pages =
-        [("Enabled", rows(false)), ("Disabled", rows(true)), ("Not accepted", waiting.collect())];
-    let pages: Vec<_> = pages.into_iter().filter(|(_, rows)| !rows.is_empty()).collect();
-    match pages.is_empty() {
-        true => app.info("No agents. Define one with a Markdown file in `.parallax/agents`."),
-        false => info::show_pages(app, "Subagents", pages),
-    }
+    let list = ListDialog::new("Subagents", items(&set))
+        .with_search()
+        .with_empty_text("No agents. Define one with a Markdown file in `.parallax/agents`.")
+        .hint("enter enable or disable · esc close");
+    app.open(Overlay::list(DialogPurpose::Agents, list));
     accept::notify_waiting(app, &set);
     warnings(app, &set);
+}
+
+fn items(set: &AgentSet) -> Vec<ListItem> {
+    let item = |agent: &Agent, state: &str| {
+        let suffix = if agent.remote.is_some() { ", remote" } else { "" };
+        let detail = format!("{}{suffix} · {state}", agent.tier.as_str());
+        ListItem::new(agent.name.clone(), &agent.name, detail).with_description(&agent.description)
+    };
+    let accepted = set.agents.iter().map(|agent| item(agent, ListItem::state(!agent.disabled)));
+    accepted.chain(set.unacknowledged.iter().map(|agent| item(agent, "not accepted"))).collect()
+}
+
+/// Enables or disables a subagent from the list, which stays open.
+pub(crate) fn chosen(app: &mut App, name: &str) {
+    let Some(agents) = session_agents(app) else { return };
+    let set = agents.set();
+    let Some(on) = set.agents.iter().find(|agent| agent.name == name).map(|it| it.disabled) else {
+        app.dialogs.close();
+        return accept::ask(app, name);
+    };
+    let name = name.to_owned();
+    app.effect(Effect::Run(Box::new(move || {
+        let changed = agents.set_enabled(&name, on);
+        Box::new(move |app| match changed {
+            Ok((_, set)) => {
+                mention(app, &set);
+                if let Some(list) = app.dialogs.list_for(&DialogPurpose::Agents) {
+                    list.replace(items(&set));
+                }
+            }
+            Err(failure) => app.error(failure.message),
+        })
+    })));
 }
 
 /// Reloads the agent definitions.

@@ -10,7 +10,7 @@ use parallax_sdk::skills::SkillInfo;
 
 use crate::app::App;
 use crate::app::commands::agents;
-use crate::app::commands::{custom_commands, info};
+use crate::app::commands::custom_commands;
 use crate::app::effect::Effect;
 use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem};
@@ -55,24 +55,46 @@ pub(crate) fn list_skills(app: &mut App, arguments: &str) {
     });
 }
 
-/// Opens the skills in a panel.
-pub(crate) fn skills_panel(app: &mut App) {
+/// Opens the list of skills: Enter enables or disables one.
+pub(crate) fn skills_dialog(app: &mut App) {
     if app.settings.screen_reader {
         return list_skills(app, "");
     }
     with_skills(app, |app, skills, notes| {
-        let rows = |enabled: bool| -> Vec<Line> {
-            let listed = skills.iter().filter(|skill| skill.enabled == enabled);
-            listed.flat_map(|skill| skill_rows(app, skill, true)).collect()
-        };
-        let pages = [
-            ("Enabled", rows(true)),
-            ("Disabled", rows(false)),
-            ("Problems", warning_rows(app, notes)),
-        ];
-        let pages = pages.into_iter().filter(|(_, rows)| !rows.is_empty()).collect();
-        info::show_pages(app, "Skills", pages);
+        let list = ListDialog::new("Skills", skills.iter().map(skill_item).collect())
+            .with_search()
+            .warnings(warning_rows(app, notes))
+            .hint("enter enable or disable · esc close");
+        app.open(Overlay::list(DialogPurpose::Skills, list));
     });
+}
+
+fn skill_item(skill: &SkillInfo) -> ListItem {
+    let detail = format!("{} · {}", skill.source, ListItem::state(skill.enabled));
+    ListItem::new(skill.name.clone(), &skill.name, detail).with_description(&skill.description)
+}
+
+/// Enables or disables a skill from the list, which stays open.
+pub(crate) fn skill_chosen(app: &mut App, name: &str) {
+    let name = name.to_owned();
+    app.run_with_config(
+        move |launch| {
+            let library = launch.skill_library();
+            let on = library.infos().0.iter().any(|skill| skill.name == name && !skill.enabled);
+            library.set_enabled(&name, on, SettingScope::User).map(drop)
+        },
+        |app, done| match done {
+            Ok(()) => {
+                read_skills(app, false);
+                with_skills(app, |app, skills, _| {
+                    if let Some(list) = app.dialogs.list_for(&DialogPurpose::Skills) {
+                        list.replace(skills.iter().map(skill_item).collect());
+                    }
+                });
+            }
+            Err(failure) => app.error(failure.message),
+        },
+    );
 }
 
 fn with_skills(
