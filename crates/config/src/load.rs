@@ -145,7 +145,8 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
         for (file, value) in project.iter_mut().zip(telemetry) {
             file.values.extend(value.map(|value| ("telemetry".to_owned(), value)));
         }
-        core_tools_need_approval = untrusted_settings::narrow_core_tools(&mut project, &outer);
+        core_tools_need_approval =
+            untrusted_settings::narrow_core_tools(&mut project, &outer, &mut warnings);
         exempt_servers = untrusted_settings::exempt_servers_for(&loosening_settings, &layers);
         layers.extend(project);
         layers.sort_by_key(|file| file.layer);

@@ -13,13 +13,18 @@ use crate::outer_settings::OuterSettings;
 const KEY: &str = "tools.core";
 
 /// Narrows the lists of the project's files to the tools of the user's list. Ignores a list that
-/// would leave none of the user's tools. Returns `true` if the project has a list and the user has
+/// would leave none of the user's tools, with a warning. Returns `true` if the project has a list and the user has
 /// none, so that its tools need approval like any other.
-pub(crate) fn narrow(project: &mut [LayerFile], outer: &OuterSettings) -> bool {
+pub(crate) fn narrow(
+    project: &mut [LayerFile],
+    outer: &OuterSettings,
+    warnings: &mut Vec<String>,
+) -> bool {
     let users = list(&effective(outer, None));
     let mut allowed = users.clone();
     for file in &mut *project {
         let Some(own) = list(&file.values) else { continue };
+        let own_is_empty = own.is_empty();
         let narrowed = match &allowed {
             Some(allowed) => intersect_entries(allowed, &own),
             None => own,
@@ -29,6 +34,12 @@ pub(crate) fn narrow(project: &mut [LayerFile], outer: &OuterSettings) -> bool {
             let entries = narrowed.iter().map(|entry| Value::String(entry.clone())).collect();
             set_default(&mut file.values, KEY, Value::Array(entries));
             allowed = Some(narrowed);
+        } else if !own_is_empty {
+            warnings.push(format!(
+                "`{KEY}` in `{}` is ignored: it would leave none of the tools that your settings \
+                 allow",
+                file.path.display()
+            ));
         }
     }
     users.is_none() && allowed.is_some()

@@ -32,6 +32,21 @@ fn tightened(values: &Value, outer: &Value) -> (Value, Vec<String>) {
 }
 
 #[test]
+fn project_tool_list_without_a_tool_of_the_user_is_ignored_with_a_warning() {
+    let tools = |list: &[&str]| json!({"tools": {"core": list}});
+    let outer = OuterSettings {
+        layers: vec![layer(&tools(&["read_file", "glob"]))],
+        environment: Environment::new([("HOME".into(), "/home/u".into())]),
+        ..OuterSettings::default()
+    };
+    for (list, warned) in [(&["write_file"][..], true), (&["glob"], false), (&[], false)] {
+        let mut warnings = Vec::new();
+        super::narrow_core_tools(&mut [layer(&tools(list))], &outer, &mut warnings);
+        assert_eq!(warnings.iter().any(|it| it.contains("is ignored")), warned, "{list:?}");
+    }
+}
+
+#[test]
 fn loosening_settings_are_removed_and_tightening_ones_kept() {
     // (project settings, settings that remain, removed keys)
     let table = [
