@@ -88,16 +88,21 @@ impl UnseenChange {
         self.diff.is_some()
     }
 
-    /// Returns the error for a call that must not run on the changed file. If the message contains
-    /// the whole change, the model has then seen it.
+    /// Returns the error for a call that must not run on the changed file, with the reason why it
+    /// would fail anyway, if it would. If the message contains the whole change, the model has then
+    /// seen it.
     pub(crate) fn refuse(
         self,
         seen_files: &SeenFiles,
         target: &AllowedPath,
         before: &OriginalFile,
+        reason: Option<&ToolError>,
     ) -> ToolError {
         let display_path = target.display_path().display();
         let mut message = format!("`{display_path}` was changed on disk since you last saw it.");
+        if let Some(reason) = reason {
+            message.push_str(&format!(" {}.", reason.message.trim_end_matches('.')));
+        }
         match self.diff {
             Some(diff) => {
                 seen_files.record(target.path(), before.snapshot, Some(&before.bytes));
@@ -130,7 +135,7 @@ pub(crate) fn check_fresh(
     before: &OriginalFile,
 ) -> Result<(), ToolError> {
     match UnseenChange::detect(seen_files, target, before) {
-        Some(change) => Err(change.refuse(seen_files, target, before)),
+        Some(change) => Err(change.refuse(seen_files, target, before, None)),
         None => Ok(()),
     }
 }

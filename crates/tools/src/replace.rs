@@ -203,7 +203,7 @@ impl Tool for Replace {
         let planned = plan(&display_path, &before, old, new, allow_multiple);
         match unseen {
             Some(change) if !is_safe_edit(&change, &planned, &before) => {
-                Err(change.refuse(&self.seen_files, &target, &before))
+                Err(change.refuse(&self.seen_files, &target, &before, planned.as_ref().err()))
             }
             unseen => Ok(self.call(target, Some(before), planned?, unseen)),
         }

@@ -44,7 +44,10 @@ fn exact_unique_edit_is_applied_when_other_lines_changed() {
         project.write_file("a.txt", "ONE\n2\nthree\n");
         project.output("read_file", json!({"file_path": "a.txt"}));
         project.write_file("a.txt", changed);
-        assert_eq!(project.replace_fails("a.txt", "2\n", "x").0, Kind::FileChangedOnDisk);
+        let (kind, message) = project.replace_fails("a.txt", "2\n", "x");
+        assert_eq!(kind, Kind::FileChangedOnDisk);
+        let is_ambiguous = changed.matches("2\n").count() > 1;
+        assert_eq!(message.contains("found 2"), is_ambiguous, "{message}");
         assert_eq!(project.bytes("a.txt"), changed.as_bytes());
     }
 
