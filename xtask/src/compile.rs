@@ -69,7 +69,7 @@ pub fn build(target: &Target, profile: &str) -> Result<PathBuf> {
     cargo.args(["--locked", "--package", product::NAME, "--profile", profile]);
     cargo.arg("--target").arg(format!("{}{suffix}", target.triple));
     cargo.current_dir(product::root());
-    reproducible(&mut cargo, target)?;
+    make_reproducible(&mut cargo, target)?;
     let status = cargo.status().context("Failed to run cargo")?;
     if !status.success() {
         bail!("The build for {} failed", target.triple);
@@ -93,7 +93,7 @@ pub fn build_for_host() -> Result<PathBuf> {
 }
 
 /// Leaves paths of this machine out of the binary.
-fn reproducible(command: &mut Command, target: &Target) -> Result<()> {
+fn make_reproducible(command: &mut Command, target: &Target) -> Result<()> {
     let root = product::root();
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".cargo")));

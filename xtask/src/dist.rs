@@ -81,7 +81,7 @@ pub fn run(options: &DistOptions) -> Result<()> {
         let sha256 = output.write((name.clone(), bytes))?;
         archives.push(ReleasedArchive { target: one.target, name, sha256 });
     }
-    for architecture in distinct(built.iter().filter_map(|one| one.target.deb)) {
+    for architecture in distinct_values(built.iter().filter_map(|one| one.target.deb)) {
         // A package of a distribution uses its C library.
         let candidates: Vec<_> =
             built.iter().filter(|one| one.target.deb == Some(architecture)).collect();
@@ -230,7 +230,7 @@ fn archive(
     Ok((built.target.archive_name(), bytes))
 }
 
-fn distinct<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+fn distinct_values<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut distinct = Vec::new();
     for value in values {
         if !distinct.contains(&value) {
@@ -259,7 +259,7 @@ impl ArtifactDirectory {
     fn write(&mut self, (name, bytes): (String, Vec<u8>)) -> Result<String> {
         let path = self.directory.join(&name);
         fs::write(&path, &bytes).with_context(|| format!("Failed to write {}", path.display()))?;
-        report::line(&format!("{:>11} {}", bytes.len(), path.display()));
+        report::print_line(&format!("{:>11} {}", bytes.len(), path.display()));
         let sum: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         self.checksums.push((name, sum.clone()));
         Ok(sum)
@@ -272,7 +272,7 @@ impl ArtifactDirectory {
             self.checksums.iter().map(|(name, sum)| format!("{sum}  {name}\n")).collect();
         let path = self.directory.join(CHECKSUMS);
         fs::write(&path, lines).with_context(|| format!("Failed to write {}", path.display()))?;
-        report::line(&format!("{:>11} {}", "", path.display()));
+        report::print_line(&format!("{:>11} {}", "", path.display()));
         Ok(())
     }
 }

@@ -62,7 +62,7 @@ pub fn run(options: &DocsOptions) -> Result<()> {
         bail!("mdbook failed");
     }
     let links = site_links::check(&out)?;
-    report::line(&format!(
+    report::print_line(&format!(
         "{}: {} pages, {links} links",
         out.join("index.html").display(),
         pages.len()
@@ -107,7 +107,7 @@ fn summary(index: &str) -> String {
             // The introduction links to a page that its section lists.
             let is_in_section = summary.contains("\n# ");
             if page.ends_with(".md") && is_in_section && !listed.contains(&page) {
-                summary.push_str(&format!("- [{}]({page})\n", capitalized(link.text)));
+                summary.push_str(&format!("- [{}]({page})\n", capitalize(link.text)));
                 listed.push(page);
             }
         }
@@ -115,7 +115,7 @@ fn summary(index: &str) -> String {
     summary
 }
 
-fn capitalized(text: &str) -> String {
+fn capitalize(text: &str) -> String {
     let mut characters = text.chars();
     let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
     // Names of files keep the form of their page's title.
@@ -176,7 +176,7 @@ fn adapt_links(text: &str, source: &str, name: &str, sources: Option<&str>) -> S
                 OTHER_PAGES.iter().find(|(page, _)| *page == resolved).map(|(_, name)| *name);
             let page = other.or_else(|| resolved.strip_prefix("docs/"));
             let target = match (page, sources) {
-                (Some(page), _) => Some(relative(name, page)),
+                (Some(page), _) => Some(relative_link(name, page)),
                 (None, Some(sources)) => Some(format!("{sources}/{resolved}")),
                 (None, None) => None,
             };
@@ -212,7 +212,7 @@ fn resolve(page: &str, link: &str) -> String {
 }
 
 /// Returns the link from one page of the site to another.
-fn relative(from: &str, to: &str) -> String {
+fn relative_link(from: &str, to: &str) -> String {
     "../".repeat(from.matches('/').count()) + to
 }
 

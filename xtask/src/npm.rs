@@ -36,7 +36,7 @@ pub fn platform_package(
         "preferUnplugged": true,
     });
     let files = [
-        PackageFile::text("package/package.json", &pretty(&manifest)?),
+        PackageFile::text("package/package.json", &pretty_json(&manifest)?),
         PackageFile::program(format!("package/bin/{}", target.program()), program.to_vec()),
         PackageFile::from_repository("package/LICENSE", "LICENSE")?,
         PackageFile::text("package/THIRD-PARTY-LICENSES.txt", licenses),
@@ -76,7 +76,7 @@ pub fn launcher_package(
     let launcher =
         PackageFile::from_repository("package/bin/parallax.js", "packaging/npm/parallax.js")?;
     let files = [
-        PackageFile::text("package/package.json", &pretty(&manifest)?),
+        PackageFile::text("package/package.json", &pretty_json(&manifest)?),
         PackageFile { mode: 0o755, ..launcher },
         PackageFile::from_repository("package/README.md", "packaging/npm/README.md")?,
         PackageFile::from_repository("package/LICENSE", "LICENSE")?,
@@ -90,6 +90,6 @@ fn platform_version(target: &Target) -> String {
     format!("{}-{os}-{cpu}", product::VERSION)
 }
 
-fn pretty(manifest: &Value) -> Result<String> {
+fn pretty_json(manifest: &Value) -> Result<String> {
     Ok(serde_json::to_string_pretty(manifest).context("Failed to write package.json")? + "\n")
 }

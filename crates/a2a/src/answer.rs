@@ -84,7 +84,7 @@ impl RemoteAnswer {
         if let Some(update) = member("artifactUpdate", "artifact-update") {
             self.note_ids(update, "taskId");
             let appends = update.get("append").and_then(Value::as_bool) == Some(true);
-            self.artifact(update.get("artifact")?, appends);
+            self.add_artifact(update.get("artifact")?, appends);
             return None;
         }
         if let Some(message) = member("message", "message").or(item.get("msg")) {
@@ -97,7 +97,7 @@ impl RemoteAnswer {
         let task = member("task", "task").or(item.get("status").map(|_| item))?;
         self.note_ids(task, "id");
         for artifact in task.get("artifacts").and_then(Value::as_array).into_iter().flatten() {
-            self.artifact(artifact, false);
+            self.add_artifact(artifact, false);
         }
         let state_text = task.get("status").and_then(|status| self.status(status));
         if self.message.is_empty() && self.state.is_some_and(RemoteTaskState::is_final) {
@@ -147,7 +147,7 @@ impl RemoteAnswer {
         Some(text)
     }
 
-    fn artifact(&mut self, artifact: &Value, appends: bool) {
+    fn add_artifact(&mut self, artifact: &Value, appends: bool) {
         let text = self.limit_size(text_of(artifact));
         let word = |key: &str| artifact.get(key).and_then(Value::as_str).unwrap_or_default();
         let (id, name) = (word("artifactId").to_owned(), word("name").to_owned());

@@ -135,7 +135,7 @@ impl A2aTransport {
                 return Ok(response);
             }
             if !matches!(status.as_u16(), 401 | 403) {
-                return Err(refusal(response, url).await);
+                return Err(error_of_response(response, url).await);
             }
             let may_change = match &credential {
                 Some((_, value)) => self.credentials.reject(value).await,
@@ -197,7 +197,7 @@ fn result(mut value: Value, url: &Url) -> Result<Value, A2aError> {
 }
 
 /// Returns the error of a response whose status does not indicate success.
-async fn refusal(response: Response, url: &Url) -> A2aError {
+async fn error_of_response(response: Response, url: &Url) -> A2aError {
     let status = response.status();
     let bytes = read(response, url, 64 * 1024).await.unwrap_or_default();
     let value: Value = serde_json::from_slice(&bytes).unwrap_or_default();

@@ -96,7 +96,7 @@ pub async fn serve_shared(
         };
         match line {
             None => break,
-            Some(ClientLine::Text(line)) => agent.line(&line).await,
+            Some(ClientLine::Text(line)) => agent.handle_line(&line).await,
             Some(ClientLine::TooLong) => {
                 let error = RpcError::invalid_request("the message is longer than 64 MiB");
                 agent.connection.respond(Value::Null, Err(error)).await;
@@ -127,14 +127,14 @@ struct AcpDispatcher {
 }
 
 impl AcpDispatcher {
-    async fn line(&mut self, line: &[u8]) {
+    async fn handle_line(&mut self, line: &[u8]) {
         match rpc::parse(line) {
             Err((id, error)) => self.connection.respond(id, Err(error)).await,
             Ok(IncomingMessage::Response { id, result }) => {
                 self.connection.handle_response(id, result)
             }
             Ok(IncomingMessage::Notification { method, params }) => {
-                self.notification(&method, &params)
+                self.handle_notification(&method, &params)
             }
             Ok(IncomingMessage::Request { id, method, params }) => {
                 if let Err(error) = self.request(id.clone(), &method, params).await {
@@ -144,7 +144,7 @@ impl AcpDispatcher {
         }
     }
 
-    fn notification(&self, method: &str, params: &Object) {
+    fn handle_notification(&self, method: &str, params: &Object) {
         let sessions = self.sessions();
         match method {
             "session/cancel" => {

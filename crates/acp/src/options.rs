@@ -51,7 +51,7 @@ pub(crate) fn mode_id(mode: ApprovalMode) -> &'static str {
 
 impl SessionChoices {
     pub(crate) fn new(launch: &SessionConfig) -> Self {
-        let is_offered = |entry: &&ModeEntry| launch.mode_refusal(entry.mode).is_none();
+        let is_offered = |entry: &&ModeEntry| launch.mode_unavailable_reason(entry.mode).is_none();
         let automatic = std::iter::once(("auto".to_owned(), "Selected automatically".to_owned()));
         let known = launch
             .provider_manager()

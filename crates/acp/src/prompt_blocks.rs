@@ -34,7 +34,7 @@ pub(crate) fn read(blocks: &[Value]) -> Result<ConvertedPrompt, RpcError> {
         match field("type")? {
             "text" => prompt.push(field("text")?, false),
             kind @ ("image" | "audio") => {
-                let (declared, bytes) = (field("mimeType")?, decoded(field("data")?)?);
+                let (declared, bytes) = (field("mimeType")?, decode_base64(field("data")?)?);
                 let Some(mime) = sendable_type(declared, &bytes) else {
                     let message = format!(
                         "the `data` of a block of the type `{kind}` is neither \
@@ -84,7 +84,7 @@ impl ConvertedPrompt {
             }
             (None, Some(blob)) => {
                 let declared = field("mimeType").unwrap_or_default();
-                let bytes = decoded(blob)?;
+                let bytes = decode_base64(blob)?;
                 let part = match (sendable_type(declared, &bytes), std::str::from_utf8(&bytes)) {
                     (Some(mime), _) => Part::inline_data(mime, STANDARD.encode(&bytes)),
                     (None, Ok(text)) => text_of(uri, text),
@@ -106,7 +106,7 @@ impl ConvertedPrompt {
 }
 
 /// Returns the bytes of a value in Base64, whose lines may be wrapped.
-fn decoded(data: &str) -> Result<Vec<u8>, RpcError> {
+fn decode_base64(data: &str) -> Result<Vec<u8>, RpcError> {
     let data: String = data.split_ascii_whitespace().collect();
     STANDARD
         .decode(data)

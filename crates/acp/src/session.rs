@@ -280,11 +280,11 @@ impl EditorSession {
                     Some(ClientOperation::Close { completion }) => {
                         return SessionEnd::Closed(Some(completion));
                     }
-                    Some(order) => self.order(order).await,
+                    Some(order) => self.handle_operation(order).await,
                 },
                 event = self.events.next() => match event {
                     None => return SessionEnd::Closed(None),
-                    Some(event) => self.event(event).await,
+                    Some(event) => self.handle_event(event).await,
                 },
                 Some(decide) = self.decisions.recv() => self.send(Op::Decide(Box::new(decide))).await,
                 input = prepared_input(&mut self.pending_input) => self.handle_prepared(input).await,
@@ -367,9 +367,9 @@ impl EditorSession {
         }
     }
 
-    async fn order(&mut self, order: ClientOperation) {
+    async fn handle_operation(&mut self, order: ClientOperation) {
         match order {
-            ClientOperation::Prompt { reply, blocks } => self.prompt(reply, blocks).await,
+            ClientOperation::Prompt { reply, blocks } => self.start_prompt(reply, blocks).await,
             ClientOperation::Cancel { request } => self.cancel(request).await,
             ClientOperation::SetMode { reply, mode } => {
                 let result = self.set_mode(&mode).await.map(|_| json!({}));
@@ -426,7 +426,7 @@ impl EditorSession {
         from.respond(Ok(self.state_json())).await;
     }
 
-    async fn event(&mut self, event: Event) {
+    async fn handle_event(&mut self, event: Event) {
         let mode = self.updates.mode;
         for mut update in self.updates.updates_for(&event) {
             self.restore_terminal(&mut update);
@@ -468,7 +468,7 @@ impl EditorSession {
                 }
             }
             EventBody::ApprovalRequested(ask) => self.ask(*ask),
-            EventBody::Restored(undone) => self.restored(undone).await,
+            EventBody::Restored(undone) => self.report_restored_files(undone).await,
             EventBody::TurnEnded(ended) => {
                 self.was_stored |= self.open.is_resumable();
                 self.turn_ended(ended.reason).await;

@@ -126,7 +126,7 @@ impl Wire for AnthropicWire {
         attempt: SendAttempt<'_>,
     ) -> Result<HttpRequest, ModelError> {
         let model = model_id(&request.model);
-        let rejected = self.rejected();
+        let rejected = self.lock_rejected_content();
         let headers = self.headers(model)?;
         let dialogue = Dialogue::new(&request.contents, &request.model, OpaqueFormat::Messages)
             .reading(|mime| self.catalog.accepts_mime(&request.model, mime));
@@ -208,7 +208,7 @@ impl Wire for AnthropicWire {
 
     fn recover(&self, response: &ErrorResponse, request: &mut Request) -> Option<ImmediateRetry> {
         let declarations = self.declarations.get(&request.tools);
-        let mut rejected = self.rejected();
+        let mut rejected = self.lock_rejected_content();
         let generation = self.generation(request, &rejected);
         if let Some(notice) = rejected.learn(response, request, &declarations, &generation) {
             return Some(ImmediateRetry { notice: Some(notice) });
@@ -219,7 +219,7 @@ impl Wire for AnthropicWire {
 }
 
 impl AnthropicWire {
-    fn rejected(&self) -> MutexGuard<'_, OmittedContent> {
+    fn lock_rejected_content(&self) -> MutexGuard<'_, OmittedContent> {
         self.rejected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -10,7 +10,7 @@ pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
     }
     match (response.status, kind) {
         (529, _) | (_, "overloaded_error") => match response.retry_after {
-            Some(delay) => response.waiting(delay),
+            Some(delay) => response.retry_after(delay),
             None => ErrorClass::Retry { delay: None, is_guess: false, class: CAPACITY },
         },
         (401 | 403, _) | (_, "authentication_error" | "permission_error")
@@ -22,7 +22,7 @@ pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
         (404, _) | (_, "not_found_error") => ErrorClass::NotFound,
         (408 | 409 | 429 | 499 | 500.., _) | (_, "rate_limit_error" | "api_error") => {
             match response.retry_after {
-                Some(delay) => response.waiting(delay),
+                Some(delay) => response.retry_after(delay),
                 None => response.retry_after_backoff(),
             }
         }

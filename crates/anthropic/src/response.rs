@@ -109,7 +109,7 @@ impl MessagesDecoder {
         self.blocks.insert(index, started);
     }
 
-    fn delta(&mut self, index: u64, delta: &Object, chunk: &mut Chunk) {
+    fn apply_delta(&mut self, index: u64, delta: &Object, chunk: &mut Chunk) {
         let text = |key: &str| delta.get(key).and_then(Value::as_str).unwrap_or_default();
         // Some servers do not start text blocks.
         let block = self.blocks.entry(index).or_insert(Block::Text);
@@ -250,7 +250,7 @@ impl Decoder for MessagesDecoder {
             "content_block_start" => {
                 self.start_block(index, event.object("content_block"), &mut chunk);
             }
-            "content_block_delta" => self.delta(index, &event.object("delta"), &mut chunk),
+            "content_block_delta" => self.apply_delta(index, &event.object("delta"), &mut chunk),
             "content_block_stop" => self.stop_block(index, &mut chunk),
             "message_delta" => {
                 self.add_usage(&Value::Object(event.object("usage")));

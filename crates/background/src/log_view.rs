@@ -25,11 +25,13 @@ impl LogView {
         let text = |key: &str| line.get(key).and_then(Value::as_str).unwrap_or_default();
         let added = match text("type") {
             "message" if text("role") == "assistant" => {
-                let answer = safe(text("content"));
+                let answer = sanitize(text("content"));
                 self.is_open = !answer.ends_with('\n') && (self.is_open || !answer.is_empty());
                 return answer;
             }
-            "message" => format!("> {}", safe(text("content")).trim_end().replace('\n', "\n> ")),
+            "message" => {
+                format!("> {}", sanitize(text("content")).trim_end().replace('\n', "\n> "))
+            }
             "tool_use" => {
                 let arguments = line.get("parameters").map(Value::to_string).unwrap_or_default();
                 let arguments: String = arguments.chars().take(ARGUMENTS).collect();
@@ -63,7 +65,7 @@ fn message(text: &str) -> String {
 }
 
 /// Returns a string of several lines.
-fn safe(text: &str) -> String {
+fn sanitize(text: &str) -> String {
     let shown = text.split_inclusive(['\n', '\t']).map(|part| {
         let (part, end) = match part.char_indices().next_back() {
             Some((at, '\n' | '\t')) => part.split_at(at),

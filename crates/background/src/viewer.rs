@@ -29,12 +29,12 @@ pub struct ViewerHandle(Arc<ViewerQueue>);
 
 impl ViewerHandle {
     /// Sends the output of a command.
-    pub fn output(&self, text: String) {
+    pub fn send_output(&self, text: String) {
         self.0.push(to_line(&FeedLine::Output(text)));
     }
 
     /// Sends a message for the user.
-    pub fn notice(&self, level: Level, text: String) {
+    pub fn send_notice(&self, level: Level, text: String) {
         self.0.push(to_line(&FeedLine::Notice(level, text)));
     }
 }
@@ -94,7 +94,8 @@ async fn receive(
                 }
             }
             Err(error) => {
-                viewer.notice(Level::Error, format!("The session rejected the input: {error}"));
+                viewer
+                    .send_notice(Level::Error, format!("The session rejected the input: {error}"));
             }
         }
     }

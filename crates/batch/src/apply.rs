@@ -71,7 +71,7 @@ pub fn apply_results(
         let named = |id: &String| {
             let listed = chosen.iter().find(|task| task.id == *id).cloned();
             // A task that left the plan can still be named.
-            listed.unwrap_or_else(|| NewestTask::unlisted(id.clone()))
+            listed.unwrap_or_else(|| NewestTask::with_unknown_plan(id.clone()))
         };
         chosen = ids.iter().map(named).collect();
     }

@@ -125,13 +125,13 @@ pub async fn run_kubernetes(
         followed = FollowOutcome::StillRunning;
     }
     if let Some(failure) = run.failure.take() {
-        run.notice(format!(
+        run.print_notice(format!(
             "The job failed, and {} tasks have no result: {failure}. Fix the cause and run the \
              same command again",
             waiting.len()
         ));
     } else if matches!(followed, FollowOutcome::Missing) && !waiting.is_empty() {
-        run.notice(
+        run.print_notice(
             "The job no longer exists; run the same command again to run the remaining tasks"
                 .to_owned(),
         );
@@ -206,7 +206,10 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
             if let Some(object) = earlier.get(&name).await? {
                 let status = JobStatus::from_job(&object);
                 let has_ended = status.has_ended;
-                self.notice(format!("Following the job {} of an earlier run", job.record.name));
+                self.print_notice(format!(
+                    "Following the job {} of an earlier run",
+                    job.record.name
+                ));
                 if status.is_suspended && self.kubernetes.queue.is_none() && !has_ended {
                     suspend(&earlier, &name, false).await?;
                 }
@@ -239,7 +242,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         })
         .await?;
         self.apply(&job, manifests, folder).await?;
-        self.notice(format!(
+        self.print_notice(format!(
             "Submitted the job {} with {} tasks",
             job.record.name,
             job.tasks.len()
@@ -387,7 +390,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
                 // The cluster may be busy, or the network gone for a while.
                 Err(error) => {
                     if !std::mem::replace(&mut is_silent, true) {
-                        self.notice(format!("{error}. Retrying; the job keeps running"));
+                        self.print_notice(format!("{error}. Retrying; the job keeps running"));
                     }
                     Some(JobStatus { active: 1, ..JobStatus::default() })
                 }
@@ -506,7 +509,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         }
     }
 
-    fn notice(&mut self, text: String) {
+    fn print_notice(&mut self, text: String) {
         (self.report)(QueueEvent::Notice(text));
     }
 

@@ -28,7 +28,7 @@ impl NewestTask {
     }
 
     /// A task whose result counts whatever its plan said.
-    pub(crate) fn unlisted(id: String) -> Self {
+    pub(crate) fn with_unknown_plan(id: String) -> Self {
         Self { id, input_hash: None }
     }
 }
@@ -62,7 +62,7 @@ impl BatchDirectory {
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         let mut ids: Vec<String> = names.filter(|name| is_valid_id(name)).collect();
         ids.sort();
-        Ok(ids.into_iter().map(NewestTask::unlisted).collect())
+        Ok(ids.into_iter().map(NewestTask::with_unknown_plan).collect())
     }
 
     /// Returns the result of a task, unless it is the result of an earlier plan, in which the task

@@ -50,7 +50,7 @@ impl BatchProgress {
     }
 
     /// Counts an event.
-    pub fn event(&mut self, event: &QueueEvent) {
+    pub fn count_event(&mut self, event: &QueueEvent) {
         match event {
             QueueEvent::Skipped(result) => {
                 self.skipped += 1;
@@ -86,7 +86,7 @@ impl BatchProgress {
         self.cost += result.cost;
     }
 
-    fn done(&self) -> usize {
+    fn completed_tasks(&self) -> usize {
         self.ended_tasks.values().sum()
     }
 
@@ -96,9 +96,9 @@ impl BatchProgress {
     }
 
     /// Returns the estimated time for the remaining tasks, based on those that ended in this run.
-    fn remaining(&self) -> Option<Duration> {
-        let done = self.done().saturating_sub(self.skipped);
-        let remaining = self.total.saturating_sub(self.done());
+    fn estimated_remaining_time(&self) -> Option<Duration> {
+        let done = self.completed_tasks().saturating_sub(self.skipped);
+        let remaining = self.total.saturating_sub(self.completed_tasks());
         let each = self.started.elapsed().checked_div(u32::try_from(done).ok()?)?;
         each.checked_mul(u32::try_from(remaining).ok()?)
     }
@@ -106,11 +106,11 @@ impl BatchProgress {
     /// Returns the view of a terminal: the total first, then a row for each running task. Rows may
     /// be wider than the terminal.
     pub fn rows(&self) -> Vec<String> {
-        let done = self.done();
+        let done = self.completed_tasks();
         let filled = (done * BAR).checked_div(self.total).unwrap_or(BAR).min(BAR);
         let bar = format!("{}{}", "█".repeat(filled), "░".repeat(BAR - filled));
         let mut head = format!("{bar} {}", self.line());
-        if let Some(time) = self.remaining().filter(|_| done < self.total) {
+        if let Some(time) = self.estimated_remaining_time().filter(|_| done < self.total) {
             head.push_str(&format!(" · {} left", format_duration(time)));
         }
         let mut rows = vec![head];
@@ -127,7 +127,7 @@ impl BatchProgress {
 
     /// Returns the progress as one line.
     pub fn line(&self) -> String {
-        let mut parts = vec![format!("{}/{}", self.done(), self.total)];
+        let mut parts = vec![format!("{}/{}", self.completed_tasks(), self.total)];
         for state in TaskState::ALL {
             if let Some(count) =
                 self.ended_tasks.get(&state).filter(|_| state != TaskState::Succeeded)
@@ -146,8 +146,8 @@ impl BatchProgress {
     }
 
     /// Returns a plain line about an event; `None` if it is not worth one.
-    pub fn plain(&self, event: &QueueEvent) -> Option<String> {
-        let (done, total) = (self.done(), self.total);
+    pub fn plain_line(&self, event: &QueueEvent) -> Option<String> {
+        let (done, total) = (self.completed_tasks(), self.total);
         match event {
             QueueEvent::Started(_) | QueueEvent::Update(_) => None,
             QueueEvent::Notice(text) => Some(text.clone()),
@@ -179,7 +179,7 @@ impl BatchProgress {
     /// Returns the event as an object of stream-json.
     pub fn json(&self, event: &QueueEvent) -> Value {
         let timestamp = crate::run_task::now();
-        let (done, total) = (self.done(), self.total);
+        let (done, total) = (self.completed_tasks(), self.total);
         match event {
             QueueEvent::Skipped(result) => json!({"type": "task_skipped", "timestamp": timestamp,
                 "id": result.id, "state": result.state, "done": done, "total": total}),

@@ -104,7 +104,7 @@ pub(crate) struct ResultLogReader {
 
 impl ResultLogReader {
     /// Takes a line of the log of the pod of a task. Other lines are ignored.
-    pub(crate) fn line(&mut self, id: &str, line: &str) {
+    pub(crate) fn add_line(&mut self, id: &str, line: &str) {
         let Ok(object) = serde_json::from_str::<ResultLogLine>(line) else { return };
         let Some(name) = FILES.into_iter().find(|name| *name == object.file) else { return };
         if object.parallax != KIND || object.task != id {
@@ -222,7 +222,7 @@ mod tests {
 
     fn read(log: &str, id: &str) -> ResultLogReader {
         let mut reader = ResultLogReader::default();
-        log.lines().for_each(|line| reader.line(id, line));
+        log.lines().for_each(|line| reader.add_line(id, line));
         reader
     }
 

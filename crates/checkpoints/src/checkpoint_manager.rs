@@ -297,7 +297,7 @@ impl Checkpoints for CheckpointManager {
         let Ok(mark) = self.store.begin_command(0) else { return Vec::new() };
         // The notice about ignored files appears once, and again before a command that deletes.
         let deletes =
-            bash::analyze(command).commands.iter().any(|it| bash::destructive(it).is_some());
+            bash::analyze(command).commands.iter().any(|it| bash::destruction(it).is_some());
         let output = lock(&self.shared.shown_notices);
         let is_due = |text: &&String| {
             deletes || !text.starts_with(IGNORED_DIRECTORIES) || !output.contains(key_of(text))

@@ -44,7 +44,7 @@ pub fn tokens(prompt: &str) -> Vec<AtToken> {
             && let rest = prompt.get(next..).unwrap_or("")
             && let is_enclosed = (in_fence || before.is_some_and(is_enclosing))
             && let glob = read_glob(rest).filter(|_| !is_enclosed && !rest.starts_with('"'))
-            && let Some((path, length)) = read_path(rest, before.and_then(closing))
+            && let Some((path, length)) = read_path(rest, before.and_then(closing_mark))
                 .or_else(|| glob.map(|(glob, length)| (glob.to_owned(), length)))
         {
             let range = at..next + length;
@@ -76,11 +76,11 @@ fn is_mark(char: char) -> bool {
 }
 
 fn is_enclosing(char: char) -> bool {
-    closing(char).is_some() || is_mark(char)
+    closing_mark(char).is_some() || is_mark(char)
 }
 
 /// Returns the closing counterpart of a mark before the `@`.
-fn closing(opening: char) -> Option<char> {
+fn closing_mark(opening: char) -> Option<char> {
     Some(match opening {
         '"' | '\'' | '`' | '*' => opening,
         '<' => '>',

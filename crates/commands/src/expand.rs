@@ -189,7 +189,7 @@ impl Expander {
 
     /// Returns the existing files and directories outside the workspace that a prompt references.
     /// The user may allow reading them ([`Self::allow`]).
-    pub fn outside(&self, text: &str) -> Vec<PathBuf> {
+    pub fn paths_outside_workspace(&self, text: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
         // Paths in quotes and code are often not meant as references.
         for token in tokens(text).into_iter().filter(|token| !token.is_enclosed) {

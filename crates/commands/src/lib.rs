@@ -247,14 +247,14 @@ impl Commands {
                 .or_else(|| self.prepare_prompt(name, arguments));
             return match prepared {
                 Some(prepared) => prepared,
-                None => Err(self.unknown(&catalog, name)),
+                None => Err(self.unknown_command_failure(&catalog, name)),
             };
         };
         PreparedCommand::new(&self.shared, &catalog, command, (line, arguments.trim()), mode)
     }
 
     /// Builds the error for an unknown command name.
-    fn unknown(&self, catalog: &Catalog, name: &str) -> Failure {
+    fn unknown_command_failure(&self, catalog: &Catalog, name: &str) -> Failure {
         if let Some(hint) = other_agent_hint(name) {
             return Failure::new(FailureKind::Input, format!("Unknown command `/{name}`: {hint}"));
         }

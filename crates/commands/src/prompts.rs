@@ -79,7 +79,7 @@ impl Commands {
             let _inside = runtime.enter();
             servers.require_all();
             // A server of an earlier session may have new prompts.
-            runtime.block_on(servers.connected());
+            runtime.block_on(servers.wait_until_connected());
             return find();
         }
         found

@@ -12,7 +12,7 @@ fn page() -> String {
          Effect | While running | Without a terminal |\n| --- | --- | --- | --- | --- |\n",
     );
     for command in TABLE {
-        rows(&mut text, "/", command);
+        write_rows(&mut text, "/", command);
     }
     text.push_str(
         "\nNext: [Custom commands](../custom-commands.md) and [Headless runs](../headless.md).\n",
@@ -20,7 +20,7 @@ fn page() -> String {
     text
 }
 
-fn rows(text: &mut String, before: &str, command: &CommandSpec) {
+fn write_rows(text: &mut String, before: &str, command: &CommandSpec) {
     if command.hidden {
         return;
     }
@@ -42,7 +42,7 @@ fn rows(text: &mut String, before: &str, command: &CommandSpec) {
         command.summary
     ));
     for subcommand in command.subcommands {
-        rows(text, &format!("{name} "), subcommand);
+        write_rows(text, &format!("{name} "), subcommand);
     }
 }
 

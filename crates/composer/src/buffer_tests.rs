@@ -178,7 +178,7 @@ impl Model {
 fn run(buffer: &mut Buffer, command: &TestCommand) {
     match command {
         TestCommand::Insert(text) => buffer.insert(text),
-        TestCommand::Newline => buffer.newline(),
+        TestCommand::Newline => buffer.insert_newline(),
         TestCommand::DeleteLeft => buffer.delete_left(),
         TestCommand::DeleteRight => buffer.delete_right(),
         TestCommand::DeleteWordLeft => buffer.delete_word_left(),
@@ -187,12 +187,12 @@ fn run(buffer: &mut Buffer, command: &TestCommand) {
         TestCommand::KillRight => buffer.delete_to_line_end(),
         TestCommand::Left => buffer.move_left(),
         TestCommand::Right => buffer.move_right(),
-        TestCommand::WordLeft => buffer.word_left(),
-        TestCommand::WordRight => buffer.word_right(),
-        TestCommand::Home => buffer.home(),
+        TestCommand::WordLeft => buffer.move_word_left(),
+        TestCommand::WordRight => buffer.move_word_right(),
+        TestCommand::Home => buffer.move_home(),
         TestCommand::End => buffer.end(),
-        TestCommand::Start => buffer.text_start(),
-        TestCommand::Finish => buffer.text_end(),
+        TestCommand::Start => buffer.move_to_text_start(),
+        TestCommand::Finish => buffer.move_to_text_end(),
         TestCommand::Jump(to) => {
             let to = to % (buffer.text().to_string().len() + 1);
             let position = buffer.text().position(to);

@@ -15,7 +15,7 @@ impl Buffer {
     }
 
     /// Starts a new line.
-    pub fn newline(&mut self) {
+    pub fn insert_newline(&mut self) {
         self.change(self.cursor..self.cursor, "\n", MergeRule::Nothing);
     }
 

@@ -113,7 +113,7 @@ impl Composer {
             EditCommand::Paste => return Some(Action::PasteClipboard),
             EditCommand::SearchStart => self.start_search(),
             EditCommand::CursorUp => return self.handle_up(),
-            EditCommand::CursorDown => self.down(),
+            EditCommand::CursorDown => self.move_down(),
             EditCommand::HistoryPrevious => {
                 self.step(true);
             }
@@ -133,19 +133,19 @@ impl Composer {
     fn edit(&mut self, command: EditCommand) -> bool {
         let buffer = &mut self.buffer;
         match command {
-            EditCommand::Newline => buffer.newline(),
+            EditCommand::Newline => buffer.insert_newline(),
             EditCommand::DeleteLeft => buffer.delete_left(),
             EditCommand::DeleteRight => buffer.delete_right(),
             EditCommand::DeleteWordLeft => buffer.delete_word_left(),
             EditCommand::DeleteWordRight => buffer.delete_word_right(),
             EditCommand::DeleteLeftAll => buffer.delete_to_line_start(),
             EditCommand::DeleteRightAll => buffer.delete_to_line_end(),
-            EditCommand::Home => buffer.home(),
+            EditCommand::Home => buffer.move_home(),
             EditCommand::End => buffer.end(),
             EditCommand::CursorLeft => buffer.move_left(),
             EditCommand::CursorRight => buffer.move_right(),
-            EditCommand::WordLeft => buffer.word_left(),
-            EditCommand::WordRight => buffer.word_right(),
+            EditCommand::WordLeft => buffer.move_word_left(),
+            EditCommand::WordRight => buffer.move_word_right(),
             EditCommand::Yank => {
                 self.has_yanked = buffer.yank();
                 return self.has_yanked;
@@ -218,19 +218,19 @@ impl Composer {
         if !self.buffer.is_first_row() {
             self.buffer.move_up();
         } else if !stepped && self.buffer.cursor() != Position::START {
-            self.buffer.text_start();
+            self.buffer.move_to_text_start();
         } else {
             self.step(true);
         }
         Some(ComposerAction::Changed)
     }
 
-    fn down(&mut self) {
+    fn move_down(&mut self) {
         let stepped = self.history().is_unchanged_since_step(&self.buffer);
         if !self.buffer.is_last_row() {
             self.buffer.down();
         } else if !stepped && self.buffer.cursor() != self.buffer.text().end() {
-            self.buffer.text_end();
+            self.buffer.move_to_text_end();
         } else {
             self.step(false);
         }

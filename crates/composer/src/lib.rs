@@ -188,7 +188,7 @@ impl Composer {
     /// Cancels a pending vi command after the text was replaced.
     fn handle_replaced_text(&mut self) {
         if let Some(vim) = &mut self.vim {
-            vim.text_changed(&mut self.buffer);
+            vim.cancel_pending_commands(&mut self.buffer);
         }
     }
 

@@ -17,16 +17,16 @@ impl Buffer {
     }
 
     /// Moves to the start of the word before the cursor.
-    pub fn word_left(&mut self) {
+    pub fn move_word_left(&mut self) {
         self.set_cursor(self.word_left_of(self.cursor));
     }
 
     /// Moves to the end of the word after the cursor.
-    pub fn word_right(&mut self) {
+    pub fn move_word_right(&mut self) {
         self.set_cursor(self.word_right_of(self.cursor));
     }
 
-    /// Returns the target of [`word_left`](Self::word_left).
+    /// Returns the target of [`move_word_left`](Self::move_word_left).
     pub fn word_left_of(&self, from: Position) -> Position {
         let line = self.text.line(from.line);
         let previous = self.previous(from);
@@ -41,7 +41,7 @@ impl Buffer {
         self.snap(Position::new(from.line, word)).min(previous)
     }
 
-    /// Returns the target of [`word_right`](Self::word_right).
+    /// Returns the target of [`move_word_right`](Self::move_word_right).
     pub fn word_right_of(&self, from: Position) -> Position {
         let line = self.text.line(from.line);
         let labels = self.labels().ranges(line);
@@ -55,7 +55,7 @@ impl Buffer {
     }
 
     /// Moves to the start of the row, or from there to the start of the line.
-    pub fn home(&mut self) {
+    pub fn move_home(&mut self) {
         let starts = self.rows(self.cursor.line);
         let start = starts.get(row_of(&starts, self.cursor.byte)).copied().unwrap_or(0);
         let start = if start == self.cursor.byte { 0 } else { start };
@@ -75,12 +75,12 @@ impl Buffer {
     }
 
     /// Moves to the start of the text.
-    pub fn text_start(&mut self) {
+    pub fn move_to_text_start(&mut self) {
         self.set_cursor(Position::START);
     }
 
     /// Moves to the end of the text.
-    pub fn text_end(&mut self) {
+    pub fn move_to_text_end(&mut self) {
         self.set_cursor(self.text.end());
     }
 

@@ -143,7 +143,7 @@ impl Vim {
     }
 
     /// Cancels pending commands after the text was replaced.
-    pub fn text_changed(&mut self, buffer: &mut Buffer) {
+    pub fn cancel_pending_commands(&mut self, buffer: &mut Buffer) {
         self.pending = PendingCommand::default();
         (self.insertion, self.overwritten) = (None, None);
         buffer.end_group();
@@ -183,7 +183,7 @@ impl Vim {
             // An unfinished command is cancelled; other keys are passed on.
             return was_pending && key.code == KeyCode::Enter;
         };
-        self.char(buffer, char);
+        self.handle_char(buffer, char);
         self.clamp_cursor(buffer);
         true
     }
@@ -240,9 +240,9 @@ impl Vim {
         }
     }
 
-    fn char(&mut self, buffer: &mut Buffer, char: char) {
+    fn handle_char(&mut self, buffer: &mut Buffer, char: char) {
         match std::mem::take(&mut self.pending.pending_input) {
-            PendingInput::Command => self.command(buffer, char),
+            PendingInput::Command => self.handle_command(buffer, char),
             PendingInput::Register => self.pending.register = Some(char),
             PendingInput::G => {
                 self.pending.keys.push(char);
@@ -260,16 +260,16 @@ impl Vim {
             }
             PendingInput::Object(around) => {
                 self.pending.keys.push(char);
-                self.object(buffer, char, around);
+                self.apply_text_object(buffer, char, around);
             }
             PendingInput::Pattern(..) => self.reset(),
         }
     }
 
-    fn command(&mut self, buffer: &mut Buffer, char: char) {
+    fn handle_command(&mut self, buffer: &mut Buffer, char: char) {
         match char {
-            '1'..='9' => return self.digit(char),
-            '0' if self.pending.count.is_some() => return self.digit(char),
+            '1'..='9' => return self.handle_digit(char),
+            '0' if self.pending.count.is_some() => return self.handle_digit(char),
             '"' => {
                 self.pending.pending_input = PendingInput::Register;
                 return;
@@ -286,9 +286,9 @@ impl Vim {
             'i' | 'a' if self.pending.operator.is_some() || self.is_visual() => {
                 self.pending.pending_input = PendingInput::Object(char == 'a');
             }
-            _ if self.is_visual() => self.visual(buffer, char),
+            _ if self.is_visual() => self.handle_visual_command(buffer, char),
             _ => match Operator::from_char(char).or_else(|| self.doubled_case(char)) {
-                Some(operator) => self.operator(buffer, operator),
+                Some(operator) => self.handle_operator(buffer, operator),
                 None => self.move_or_change(buffer, char),
             },
         }
@@ -301,7 +301,7 @@ impl Vim {
         same.then_some(operator)
     }
 
-    fn digit(&mut self, char: char) {
+    fn handle_digit(&mut self, char: char) {
         let digit = char.to_digit(10).unwrap_or(0) as usize;
         let count = self.pending.count.unwrap_or(0).saturating_mul(10).saturating_add(digit);
         self.pending.count = Some(count.min(MAX_COUNT));
@@ -320,7 +320,7 @@ impl Vim {
     }
 
     /// Handles an operator: waits for its motion, or takes whole lines if doubled.
-    fn operator(&mut self, buffer: &mut Buffer, operator: Operator) {
+    fn handle_operator(&mut self, buffer: &mut Buffer, operator: Operator) {
         match self.pending.operator {
             Some((same, _)) if same == operator => {
                 let first = buffer.cursor().line;
@@ -343,13 +343,15 @@ impl Vim {
             }
             ('e', _) => self.apply_motion(buffer, motion::word_end_back(buffer, times, false)),
             ('E', _) => self.apply_motion(buffer, motion::word_end_back(buffer, times, true)),
-            ('_', _) => self.apply_motion(buffer, motion::last_filled(buffer)),
+            ('_', _) => self.apply_motion(buffer, motion::last_non_blank(buffer)),
             ('J', false) => self.join(buffer, false),
             ('v', _) => self.select_again(buffer),
             ('u' | 'U' | '~', true) => {
                 self.visual_operator(buffer, Operator::for_case_change(char))
             }
-            ('u' | 'U' | '~', false) => self.operator(buffer, Operator::for_case_change(char)),
+            ('u' | 'U' | '~', false) => {
+                self.handle_operator(buffer, Operator::for_case_change(char))
+            }
             _ => self.reset(),
         }
     }

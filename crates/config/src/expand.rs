@@ -21,23 +21,23 @@ impl<'a> Expander<'a> {
     }
 
     /// Expands every string in the value; keys are not expanded.
-    pub(crate) fn value(&mut self, value: &mut Value) {
+    pub(crate) fn expand_value(&mut self, value: &mut Value) {
         match value {
             Value::String(text) => {
                 if text.contains('$') {
                     *text = self.text(text);
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
-            Value::Object(fields) => fields.values_mut().for_each(|field| self.value(field)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.expand_value(item)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| self.expand_value(field)),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
-    /// Like [`Self::value`], but unset variables become empty.
-    pub(crate) fn value_or_empty(&mut self, value: &mut Value) {
+    /// Like [`Self::expand_value`], but unset variables become empty.
+    pub(crate) fn expand_value_or_empty(&mut self, value: &mut Value) {
         self.or_empty = true;
-        self.value(value);
+        self.expand_value(value);
         self.or_empty = false;
     }
 

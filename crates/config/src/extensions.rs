@@ -12,7 +12,7 @@ use crate::commands::{CommandFolder, CommandSource, one_line};
 use crate::expand::Expander;
 use crate::extension_files::{Enablement, ExtensionChanges, ValueFile, directories_in};
 use crate::load::Config;
-use crate::mcp_server::{ExtensionServers, expand_servers, is_refused};
+use crate::mcp_server::{ExtensionServers, expand_servers, is_rejected_variable};
 use crate::secret_references::register_servers;
 use crate::skills::{SkillFolder, SkillTier};
 
@@ -89,7 +89,7 @@ impl Extension {
     pub fn environment(&self) -> Vec<(String, String)> {
         let set = |value: &SettingValue| {
             Some((value.setting.variable.clone(), value.value.clone()?))
-                .filter(|(name, _)| !is_refused(name))
+                .filter(|(name, _)| !is_rejected_variable(name))
         };
         self.values.iter().filter_map(set).collect()
     }

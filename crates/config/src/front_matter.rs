@@ -50,7 +50,7 @@ pub(crate) fn read_with_display_strings(
     let body = body.to_owned();
     let broken = match parse(yaml) {
         Ok(mut fields) => {
-            plain_texts(yaml, &is_text, &mut fields);
+            restore_plain_strings(yaml, &is_text, &mut fields);
             return Ok(FrontMatter { fields, body });
         }
         Err(broken) => broken,
@@ -70,7 +70,7 @@ pub(crate) fn read_with_display_strings(
         };
         let value = match parsed {
             Ok(entry) => entry.into_iter().next().map(|(_, value)| value).unwrap_or_default(),
-            Err(_) if is_text(&key) => Value::String(plain(&text)),
+            Err(_) if is_text(&key) => Value::String(entry_text(&text)),
             Err(error) => {
                 let inner = error.line.map_or(0, |line| line.saturating_sub(2));
                 let message = format!("`{key}`: {}", error.message);
@@ -83,7 +83,7 @@ pub(crate) fn read_with_display_strings(
             return Err(FrontMatterError { line: Some(line + 2), message });
         }
     }
-    plain_texts(yaml, &is_text, &mut fields);
+    restore_plain_strings(yaml, &is_text, &mut fields);
     Ok(FrontMatter { fields, body })
 }
 
@@ -120,7 +120,7 @@ fn entries(yaml: &str) -> Option<Vec<Entry>> {
 }
 
 /// Returns the value of an entry as one line of text.
-fn plain(entry: &str) -> String {
+fn entry_text(entry: &str) -> String {
     let value = entry.split_once(':').map_or("", |(_, value)| value);
     let words: Vec<&str> = value.split_whitespace().collect();
     words.join(" ")
@@ -128,7 +128,7 @@ fn plain(entry: &str) -> String {
 
 /// Keeps strings as written that are valid YAML with another meaning: `{args}` is a mapping, `&x`
 /// an anchor, and `!x` a tag.
-fn plain_texts(yaml: &str, is_text: &impl Fn(&str) -> bool, fields: &mut Object) {
+fn restore_plain_strings(yaml: &str, is_text: &impl Fn(&str) -> bool, fields: &mut Object) {
     for line in yaml.lines() {
         let Some((key, value)) = line.split_once(':') else { continue };
         let (key, value) = (key.trim(), value.trim());

@@ -10,7 +10,7 @@ use crate::extensions::{Extension, Extensions};
 use crate::hook_definitions::{HOOKS, read_file};
 use crate::layers::{self, Layer};
 use crate::load::Config;
-use crate::mcp_server::is_refused;
+use crate::mcp_server::is_rejected_variable;
 use crate::user_dirs::UserDirs;
 use crate::{json_state_file, jsonc, migrate};
 
@@ -119,8 +119,9 @@ fn extension_hooks(extension: &Extension, warnings: &mut Vec<String>) -> Vec<Hoo
         for (_, value) in &mut hook.env {
             *value = extension.variables.fill(value);
         }
-        let (allowed, refused): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut hook.env).into_iter().partition(|(name, _)| !is_refused(name));
+        let (allowed, refused): (Vec<_>, Vec<_>) = std::mem::take(&mut hook.env)
+            .into_iter()
+            .partition(|(name, _)| !is_rejected_variable(name));
         for (name, _) in refused {
             warnings.push(format!("{}: the variable `{name}` is ignored", file.display()));
         }

@@ -8,7 +8,8 @@ mod gather;
 
 pub use crate::mcp_server::{
     AuthProvider, EMBEDDER, EnablementFiles, Endpoint, ExtensionServers, McpServer, McpSource,
-    OAuthSettings, SandboxGrants, ServerError, StartBlock, is_local_url, is_refused, is_same_name,
+    OAuthSettings, SandboxGrants, ServerError, StartBlock, is_local_url, is_rejected_variable,
+    is_same_name,
 };
 pub use edit::{EditResult, McpScope, add_server, remove_server, scope_file, server_names};
 pub use gather::{McpChoice, McpServers};

@@ -15,4 +15,4 @@ pub(crate) use definition::{expand_servers, merged_with_extension, server_of_com
 pub(crate) use enablement::legacy_name;
 pub use enablement::{EnablementFiles, is_same_name};
 pub use endpoint::{Endpoint, McpSource};
-pub use server::{EMBEDDER, McpServer, ServerError, StartBlock, is_refused};
+pub use server::{EMBEDDER, McpServer, ServerError, StartBlock, is_rejected_variable};

@@ -129,12 +129,12 @@ impl Memory {
 impl MemoryFile {
     /// Returns the line above its text, which is unique for each file.
     pub fn heading(&self, cwd: &Path) -> String {
-        format!("--- Context from: {} ---", relative(&self.path, cwd))
+        format!("--- Context from: {} ---", relative_path(&self.path, cwd))
     }
 
     /// Returns its text between the lines that name the file; `None` if it is empty.
     pub fn block(&self, cwd: &Path) -> Option<String> {
-        let (path, text) = (relative(&self.path, cwd), self.text.trim());
+        let (path, text) = (relative_path(&self.path, cwd), self.text.trim());
         let heading = self.heading(cwd);
         (!text.is_empty())
             .then(|| format!("{heading}\n{text}\n--- End of Context from: {path} ---"))
@@ -147,7 +147,7 @@ fn blocks(files: &[MemoryFile], cwd: &Path) -> Option<String> {
 }
 
 /// Returns the path relative to `base`, with `..` if needed.
-fn relative(path: &Path, base: &Path) -> String {
+fn relative_path(path: &Path, base: &Path) -> String {
     let common =
         path.components().zip(base.components()).take_while(|(left, right)| left == right).count();
     let mut out = PathBuf::new();

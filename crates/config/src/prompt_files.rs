@@ -110,7 +110,7 @@ pub fn prompt_files(sources: &PromptFileSources<'_>) -> Result<PromptFiles, Conf
     {
         let root = of_project.then_some(sources.cwd);
         found.append.extend(read_prompt_file(&folder.join(APPEND), root, &mut found.warnings));
-        sections_of(&folder.join("prompt"), root, sources, &mut found);
+        add_sections(&folder.join("prompt"), root, sources, &mut found);
     }
     Ok(found)
 }
@@ -131,7 +131,7 @@ pub fn default_prompt_file(cwd: &Path) -> PathBuf {
 }
 
 /// Adds the sections of a directory, which override those found before.
-fn sections_of(
+fn add_sections(
     directory: &Path,
     root: Option<&Path>,
     sources: &PromptFileSources<'_>,

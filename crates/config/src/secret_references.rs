@@ -15,16 +15,16 @@ pub(crate) fn register(settings: &Object, secrets: &SecretVariables) {
             _ => SecretRecipient::Service,
         };
         let scan = SecretScan { secrets, recipient };
-        scan.field(key, value);
+        scan.register_field(key, value);
         if key == "providers" {
-            scan.key_variables(value);
+            scan.register_key_variables(value);
         }
     }
 }
 
 /// Registers the variables of `mcpServers` in any file.
 pub(crate) fn register_servers(servers: &Value, secrets: &SecretVariables) {
-    SecretScan { secrets, recipient: SecretRecipient::Service }.value(servers);
+    SecretScan { secrets, recipient: SecretRecipient::Service }.register_value(servers);
 }
 
 struct SecretScan<'a> {
@@ -33,20 +33,22 @@ struct SecretScan<'a> {
 }
 
 impl SecretScan<'_> {
-    fn field(&self, key: &str, value: &Value) {
+    fn register_field(&self, key: &str, value: &Value) {
         match (key, value) {
             ("headers" | "apiKeyCommand", _) => self.register_all(value),
-            ("args", Value::Array(arguments)) => self.arguments(arguments),
-            (_, Value::String(text)) if is_secret_name(key) => self.text(text),
-            _ => self.value(value),
+            ("args", Value::Array(arguments)) => self.register_arguments(arguments),
+            (_, Value::String(text)) if is_secret_name(key) => self.register_text_variables(text),
+            _ => self.register_value(value),
         }
     }
 
-    fn value(&self, value: &Value) {
+    fn register_value(&self, value: &Value) {
         match value {
-            Value::Object(fields) => fields.iter().for_each(|(key, field)| self.field(key, field)),
-            Value::Array(items) => items.iter().for_each(|item| self.value(item)),
-            Value::String(text) => self.url(text),
+            Value::Object(fields) => {
+                fields.iter().for_each(|(key, field)| self.register_field(key, field))
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.register_value(item)),
+            Value::String(text) => self.register_url_variables(text),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
@@ -56,46 +58,46 @@ impl SecretScan<'_> {
         match value {
             Value::Object(fields) => fields.values().for_each(|field| self.register_all(field)),
             Value::Array(items) => items.iter().for_each(|item| self.register_all(item)),
-            Value::String(text) => self.text(text),
+            Value::String(text) => self.register_text_variables(text),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
     /// Registers the variables of arguments such as `--token $NAME` and `--token=$NAME`.
-    fn arguments(&self, arguments: &[Value]) {
+    fn register_arguments(&self, arguments: &[Value]) {
         let mut is_value_of_secret = false;
         for argument in arguments.iter().filter_map(Value::as_str) {
             let name = argument.split('=').next().unwrap_or_default();
             let is_secret_option = name.starts_with('-') && is_secret_name(name);
             match is_value_of_secret || is_secret_option || is_header(argument) {
-                true => self.text(argument),
-                false => self.url(argument),
+                true => self.register_text_variables(argument),
+                false => self.register_url_variables(argument),
             }
             is_value_of_secret = is_secret_option && !argument.contains('=');
         }
     }
 
     /// Registers the variables before the `@` and after the `?` of a URL.
-    fn url(&self, text: &str) {
+    fn register_url_variables(&self, text: &str) {
         let Some((_, rest)) = text.split_once("://") else { return };
         let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, after) = rest.split_at(authority_end);
         if let Some((user, _)) = authority.rsplit_once('@') {
-            self.text(user);
+            self.register_text_variables(user);
         }
         if let Some((_, query)) = after.split_once('?') {
-            self.text(query);
+            self.register_text_variables(query);
         }
     }
 
-    fn text(&self, text: &str) {
+    fn register_text_variables(&self, text: &str) {
         for name in referenced_names(text) {
             self.secrets.insert(name, self.recipient);
         }
     }
 
     /// Registers `providers.<name>.apiKeyEnv`.
-    fn key_variables(&self, providers: &Value) {
+    fn register_key_variables(&self, providers: &Value) {
         let entries = providers.as_object().into_iter().flat_map(|entries| entries.values());
         for names in entries.filter_map(|entry| entry.get("apiKeyEnv")) {
             let names = match names {

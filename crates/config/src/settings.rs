@@ -107,7 +107,7 @@ impl Settings {
             for (key, value) in &mut file.values {
                 match key.as_str() {
                     "mcpServers" => crate::mcp_server::expand_servers(value, &mut expander),
-                    _ => expander.value(value),
+                    _ => expander.expand_value(value),
                 }
             }
             warnings.extend(setting_check::check(&mut file.values, &file.path));

@@ -119,7 +119,7 @@ pub fn inspect(folder: &Path, outer: &OuterSettings) -> TrustPreview {
     }
     survey.problems = std::mem::take(&mut looker.problems);
     survey.is_truncated |= looker.is_truncated;
-    survey.bound();
+    survey.truncate_all();
     survey
 }
 
@@ -321,7 +321,7 @@ impl TrustPreview {
     }
 
     /// Truncates lists and strings to what a user can read.
-    fn bound(&mut self) {
+    fn truncate_all(&mut self) {
         let cut = &mut self.is_truncated;
         for list in [
             &mut self.commands,

@@ -262,7 +262,7 @@ impl FooterItem {
     }
 
     /// Returns the names that are not footer items.
-    pub fn unknown(words: &[String]) -> Vec<&str> {
+    pub fn unknown_footer_items(words: &[String]) -> Vec<&str> {
         words.iter().map(String::as_str).filter(|word| Self::parse(word).is_none()).collect()
     }
 
@@ -366,7 +366,7 @@ impl UiSettings {
 pub(crate) fn footer_warning(settings: &Settings) -> Option<String> {
     const KEY: &str = "ui.footer.items";
     let items = settings.list(KEY);
-    let unknown = FooterItem::unknown(&items);
+    let unknown = FooterItem::unknown_footer_items(&items);
     let first = unknown.first()?;
     let file = match settings.origins(KEY).last() {
         Some(origin) => format!("{}: ", origin.file.display()),
@@ -466,7 +466,7 @@ mod tests {
         let listed = serde_json::json!({"ui": {"footer": {"items": ["quota", "x", "workspace"]}}});
         assert_eq!(ui(listed).footer, Some(vec![Quota, Workspace]));
         let words = ["quota", "x\u{1b}[2J", "y"].map(str::to_owned);
-        assert_eq!(FooterItem::unknown(&words), ["x\u{1b}[2J", "y"]);
+        assert_eq!(FooterItem::unknown_footer_items(&words), ["x\u{1b}[2J", "y"]);
         assert_eq!(ui(serde_json::json!({"ui": {"hideFooter": true}})).footer, None);
         for item in FooterItem::ALL {
             assert_eq!(FooterItem::parse(item.as_str()), Some(item));

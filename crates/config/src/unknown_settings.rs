@@ -19,7 +19,7 @@ pub struct UnknownSetting {
 
 impl Settings {
     /// Returns the unknown settings of all layers, sorted by key.
-    pub fn unknown(&self) -> Vec<UnknownSetting> {
+    pub fn unknown_settings(&self) -> Vec<UnknownSetting> {
         let mut found = Vec::new();
         collect("", &self.merged, &mut found);
         found.sort_by(|one, other| one.key.cmp(&other.key));

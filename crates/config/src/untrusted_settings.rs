@@ -21,7 +21,7 @@ use crate::outer_settings::OuterSettings;
 use crate::user_dirs::UserDirs;
 use crate::{json_state_file, jsonc};
 pub(crate) use core_tools::narrow as narrow_core_tools;
-use effective::{SettingsDifference, effective};
+use effective::{SettingsDifference, merge_effective_settings};
 use narrower::{drop_own_directory, is_narrower};
 
 /// Settings of a project file that do not apply.
@@ -348,7 +348,7 @@ fn tighten(values: &mut Object, project: &Path, outer: &OuterSettings) -> Vec<St
     let mut accepted_keys = Vec::new();
     let layers = outer.layers.as_slice();
     for key in REFUSALS {
-        add_refusals(values, key, layers);
+        add_denials(values, key, layers);
     }
     drop_unused_telemetry(values, outer);
     drop_own_directory(values, project);
@@ -403,7 +403,7 @@ fn tighten(values: &mut Object, project: &Path, outer: &OuterSettings) -> Vec<St
         accepted_keys.push("tools.sandbox".to_owned());
     }
     for key in ["context.includeDirectories", "context.fileName"] {
-        let users: Vec<String> = strings(get_dotted(difference.without(), key));
+        let users: Vec<String> = strings(get_dotted(difference.settings_without_project(), key));
         retain_entries(values, key, &mut accepted_keys, |path| {
             is_inside(path, project) || is_below(path, &users, outer)
         });
@@ -420,7 +420,7 @@ fn drop_unused_telemetry(values: &mut Object, outer: &OuterSettings) {
             .is_none_or(|value| value.is_null() || equals_json(value, "false"))
     };
     if !values.get("telemetry").is_some_and(Value::is_object)
-        || !is_off(&effective(outer, Some(values)))
+        || !is_off(&merge_effective_settings(outer, Some(values)))
     {
         return;
     }
@@ -507,7 +507,7 @@ fn collect_loosening(key: &str, value: &Value, loose: &mut Vec<String>) {
 }
 
 /// Adds the deny-list entries of the layers below to the project's list.
-fn add_refusals(values: &mut Object, key: &str, outer: &[LayerFile]) {
+fn add_denials(values: &mut Object, key: &str, outer: &[LayerFile]) {
     let lower = outer
         .iter()
         .filter(|file| file.layer < Layer::WorkspaceGemini)

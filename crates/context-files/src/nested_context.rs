@@ -36,7 +36,7 @@ impl NestedContext {
         warn: WarnFn,
     ) -> Self {
         // Tools report resolved paths.
-        let initial_files = begun_with.iter().map(|path| real(path)).collect();
+        let initial_files = begun_with.iter().map(|path| resolve_links(path)).collect();
         let (files, reported) = (Mutex::default(), Arc::default());
         Self { sources, workspace, initial_files, files, warn, reported }
     }
@@ -65,9 +65,9 @@ impl NestedContext {
         let found = self.lock_files().clone();
         let known = |path: &Path| {
             // The name may be a link to a known file.
-            let file = real(path);
+            let file = resolve_links(path);
             self.initial_files.contains(&file)
-                || found.iter().any(|known| known.path == path || real(&known.path) == file)
+                || found.iter().any(|known| known.path == path || resolve_links(&known.path) == file)
                 // The tool already returns its contents.
                 || touched.contains(&file)
         };
@@ -89,7 +89,7 @@ impl NestedContext {
     }
 }
 
-fn real(path: &Path) -> PathBuf {
+fn resolve_links(path: &Path) -> PathBuf {
     parallax_files::real_path(path).unwrap_or_else(|| path.to_owned())
 }
 
@@ -156,7 +156,7 @@ impl FolderContext for NestedContext {
         let texts: Vec<&str> = contents.iter().filter(has_start).map(SealedContent::json).collect();
         let cwd = &self.sources.config.cwd;
         for path in texts.iter().flat_map(|text| headings(text)) {
-            let path = parallax_files::lexical(cwd, Path::new(&path));
+            let path = parallax_files::join_lexically(cwd, Path::new(&path));
             if !self.initial_files.contains(&path) {
                 self.lock_files().push(MemoryFile { path, text: String::new() });
             }

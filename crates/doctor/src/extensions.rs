@@ -65,11 +65,11 @@ pub fn examine_extensions(launch: &SessionConfig, only: Option<&str>) -> Vec<Ext
                 value.setting.name, value.setting.variable
             ));
         }
-        servers_of(launch, extension, &probes, &mut problems);
-        commands_of(launch, extension, &mut problems);
-        rules_of(extension, &mut problems);
-        hooks_of(extension, &mut problems);
-        skills_and_agents(launch, extension, &mut problems);
+        check_servers(launch, extension, &probes, &mut problems);
+        check_commands(launch, extension, &mut problems);
+        check_rules(extension, &mut problems);
+        check_hooks(extension, &mut problems);
+        check_skills_and_agents(launch, extension, &mut problems);
         found.extend(problems.iter().map(|what| extension_problem(name, what)));
     }
     found
@@ -87,7 +87,7 @@ fn probes(launch: &SessionConfig) -> Vec<McpProbe> {
     }
 }
 
-fn servers_of(
+fn check_servers(
     launch: &SessionConfig,
     extension: &Extension,
     probes: &[McpProbe],
@@ -135,7 +135,7 @@ fn servers_of(
     }
 }
 
-fn commands_of(launch: &SessionConfig, extension: &Extension, problems: &mut Vec<String>) {
+fn check_commands(launch: &SessionConfig, extension: &Extension, problems: &mut Vec<String>) {
     let catalog = parallax_commands::catalog(launch.config(), &launch.extensions());
     for command in catalog.commands() {
         let is_its = matches!(&command.source, CommandSource::Extension(of)
@@ -162,7 +162,11 @@ fn commands_of(launch: &SessionConfig, extension: &Extension, problems: &mut Vec
         .extend(catalog.problems().filter(|text| text.starts_with(&directory)).map(str::to_owned));
 }
 
-fn skills_and_agents(launch: &SessionConfig, extension: &Extension, problems: &mut Vec<String>) {
+fn check_skills_and_agents(
+    launch: &SessionConfig,
+    extension: &Extension,
+    problems: &mut Vec<String>,
+) {
     let tier = SkillTier::Extension(extension.name().to_owned());
     let known = launch.skill_library().skills().skills;
     for file in skill_files(&extension.folder.join("skills")) {
@@ -218,7 +222,7 @@ fn display_path(file: &Path, extension: &Extension) -> String {
 }
 
 /// Reports invalid policy rules.
-fn rules_of(extension: &Extension, problems: &mut Vec<String>) {
+fn check_rules(extension: &Extension, problems: &mut Vec<String>) {
     for (path, text) in rule_files(&extension.folder) {
         let name = display_path(&path, extension);
         for problem in lint(&RuleFile { tier: Tier::Extension, path, text }, None) {
@@ -227,7 +231,7 @@ fn rules_of(extension: &Extension, problems: &mut Vec<String>) {
     }
 }
 
-fn hooks_of(extension: &Extension, problems: &mut Vec<String>) {
+fn check_hooks(extension: &Extension, problems: &mut Vec<String>) {
     let mut notes = Vec::new();
     let directory = extension.folder.display().to_string();
     let mut looked = HashSet::new();

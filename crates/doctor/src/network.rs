@@ -400,7 +400,7 @@ async fn check_key(launch: &SessionConfig) -> DoctorCheck {
             ))
         }
         // Only another URL or another account helps.
-        Err(failure) if is_refusal(failure.status) => {
+        Err(failure) if is_rejection(failure.status) => {
             check("key", CheckStatus::Error, "Key", failure.message).with_fix(
                 "Correct the base URL, or use an account and a region that the service supports.",
             )
@@ -411,7 +411,7 @@ async fn check_key(launch: &SessionConfig) -> DoctorCheck {
 }
 
 /// Whether a service that returned this status will answer the same request in the same way later.
-fn is_refusal(status: Option<u16>) -> bool {
+fn is_rejection(status: Option<u16>) -> bool {
     status.is_some_and(|status| (300..500).contains(&status) && !matches!(status, 408 | 409 | 429))
 }
 

@@ -43,7 +43,7 @@ fn unknown_settings(launch: &SessionConfig) -> Option<DoctorCheck> {
     let (misspelled, others): (Vec<_>, Vec<_>) = launch
         .config()
         .settings
-        .unknown()
+        .unknown_settings()
         .into_iter()
         .partition(|unknown| unknown.suggestion.is_some());
     // Settings of other programs and versions in the same file are harmless.

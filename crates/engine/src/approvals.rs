@@ -135,7 +135,7 @@ impl ApprovalState {
     }
 
     /// Records that a plan was approved: without a user, by a rule.
-    pub(crate) fn plan_approved(&mut self) {
+    pub(crate) fn record_approved_plan(&mut self) {
         self.yolo_by_rule = !self.environment.interactive && !self.started_in_yolo;
     }
 

@@ -94,7 +94,7 @@ impl Budget {
     /// Returns the budget for a nested session (a subagent): its spending counts here, and its
     /// prompts belong to the running prompt.
     #[must_use]
-    pub fn nested(&self) -> Self {
+    pub fn nested_budget(&self) -> Self {
         Self { inner: true, ..self.clone() }
     }
 
@@ -261,11 +261,11 @@ mod tests {
         budget.pause_clock();
         budget.start_turn();
         assert_eq!(budget.exceeded_limit(), None);
-        budget.nested().ledger().count(&call(0.25, 0));
+        budget.nested_budget().ledger().count(&call(0.25, 0));
         let over = budget.exceeded_limit().expect("spent");
         assert_eq!((over.kind, over.scope), (BudgetKind::Cost, BudgetScope::Session));
         // A raised limit applies to nested sessions, too, and warns again.
-        budget.nested().ledger().set(BudgetKind::Cost, BudgetScope::Session, Some(1.2));
+        budget.nested_budget().ledger().set(BudgetKind::Cost, BudgetScope::Session, Some(1.2));
         assert_eq!(budget.exceeded_limit(), None);
         assert!(budget.approaching_limit().is_some());
         budget.ledger().set(BudgetKind::Cost, BudgetScope::Session, None);

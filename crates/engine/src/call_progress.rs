@@ -47,7 +47,7 @@ impl Progress for CallProgress {
     }
 
     fn control(&self, control: Arc<dyn ProcessControl>) {
-        self.processes.control(&self.item, control);
+        self.processes.set_control(&self.item, control);
     }
 
     fn notice(&self, level: Level, text: &str) {

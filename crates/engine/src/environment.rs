@@ -51,7 +51,7 @@ impl SessionEnvironment {
                 *part = other;
             }
             // The provider accepts its data only unchanged.
-            if part.opaque().is_some_and(|data| change(data.get()).is_some()) {
+            if part.opaque_data().is_some_and(|data| change(data.get()).is_some()) {
                 *part = part.clone().with_opaque(None);
             }
         }

@@ -47,7 +47,7 @@ pub(crate) fn respond(call: &ResponseTarget<'_>, outcome: ToolResult) -> Functio
     let mut placed = MediaPlacement::default();
     let mut output = outcome.for_model.output;
     for part in outcome.for_model.media {
-        placed.place_part(part, call);
+        placed.add_part(part, call);
     }
     if !placed.dropped_media.is_empty() {
         let kinds = placed.dropped_media.join(", ");
@@ -92,7 +92,7 @@ struct MediaPlacement {
 }
 
 impl MediaPlacement {
-    fn place_part(&mut self, part: Part, call: &ResponseTarget<'_>) {
+    fn add_part(&mut self, part: Part, call: &ResponseTarget<'_>) {
         let PartView::Inline { mime_type, .. } = part.view() else {
             // File references are always siblings of the response.
             self.siblings.push(part);

@@ -148,7 +148,9 @@ impl Inbox {
         match op {
             Op::Prompt(prompt) => self.inputs.push(QueuedInput::new(TurnInput::Prompt(prompt))),
             Op::Continue => self.inputs.push(QueuedInput::new(TurnInput::Continue)),
-            Op::Steer(steer) => self.inputs.steer(steer, self.running.turn.is_some()),
+            Op::Steer(steer) => {
+                self.inputs.queue_steering_message(steer, self.running.turn.is_some())
+            }
             Op::Withdraw(id) => self.withdraw(id),
             Op::Interrupt => self.interrupt(),
             Op::Decide(decide) => {
@@ -176,7 +178,7 @@ impl Inbox {
                     self.notice(Level::Error, reason);
                 }
             }
-            Op::ToolInput { item, input } => self.processes.input(&item, input),
+            Op::ToolInput { item, input } => self.processes.send_input(&item, input),
             Op::ListBackground { lines } => self.user_commands.emit_background(lines),
             Op::EndBackground { pid } => self.user_commands.terminate_background(pid),
             Op::AddDirectory(path) => match (self.add_directory)(path) {
@@ -220,7 +222,7 @@ impl Inbox {
         self.running.cleared = cleared;
         self.running.shutdown = true;
         for SteeringMessage { id, prompt } in self.inputs.clear() {
-            self.steer_ended(id, prompt.text, SteeringOutcome::Withdrawn);
+            self.report_steering_outcome(id, prompt.text, SteeringOutcome::Withdrawn);
         }
         self.user_commands.cancel();
         for running in [&self.running.turn, &self.running.edit].into_iter().flatten() {
@@ -232,11 +234,16 @@ impl Inbox {
         let text = self.inputs.withdraw(&id);
         let fate =
             if text.is_some() { SteeringOutcome::Withdrawn } else { SteeringOutcome::NotFound };
-        self.steer_ended(id, text.unwrap_or_default(), fate);
+        self.report_steering_outcome(id, text.unwrap_or_default(), fate);
     }
 
     /// Reports the outcome of a steering message.
-    pub(crate) fn steer_ended(&self, id: SteerId, text: String, outcome: SteeringOutcome) {
+    pub(crate) fn report_steering_outcome(
+        &self,
+        id: SteerId,
+        text: String,
+        outcome: SteeringOutcome,
+    ) {
         self.bus.send(EventBody::SteerEnded(SteeringResult { id, text, outcome }));
     }
 

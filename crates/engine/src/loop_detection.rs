@@ -72,7 +72,7 @@ impl LoopDetector {
             name.hash(&mut hasher);
             args.map_or(0, |args| args.len()).hash(&mut hasher);
             for (key, value) in args.into_iter().flat_map(sort_fields) {
-                (key, canonical(value)).hash(&mut hasher);
+                (key, canonical_json(value)).hash(&mut hasher);
             }
             for line in result.lines().filter(|line| !is_process_id_line(line)) {
                 line.hash(&mut hasher);
@@ -135,16 +135,16 @@ fn sort_fields(object: &Object) -> Vec<(&String, &Value)> {
     fields
 }
 
-fn canonical(value: &Value) -> String {
+fn canonical_json(value: &Value) -> String {
     match value {
         Value::Object(object) => {
             let fields = sort_fields(object).into_iter();
             let fields: Vec<String> =
-                fields.map(|(key, value)| format!("{key:?}:{}", canonical(value))).collect();
+                fields.map(|(key, value)| format!("{key:?}:{}", canonical_json(value))).collect();
             format!("{{{}}}", fields.join(","))
         }
         Value::Array(items) => {
-            format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(","))
+            format!("[{}]", items.iter().map(canonical_json).collect::<Vec<_>>().join(","))
         }
         other => other.to_string(),
     }

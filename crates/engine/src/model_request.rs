@@ -24,7 +24,7 @@ use crate::tool_call::ToolCall;
 
 pub(crate) use self::attempt::Attempt;
 pub(crate) use self::rejected_content::{
-    RejectedContent, exclude_named_tool, is_refused_token, is_rejection,
+    RejectedContent, exclude_named_tool, is_rejected_token, is_rejection,
 };
 pub(crate) use self::request::{AttemptKind, RequestBuilder};
 pub(crate) use self::response_validation::{ATTEMPTS, InvalidResponse};

@@ -3,7 +3,7 @@
 use parallax_protocol::content::{Part, PartView};
 
 /// Returns the text of parts, without thoughts.
-pub(crate) fn visible(parts: &[Part]) -> String {
+pub(crate) fn visible_text(parts: &[Part]) -> String {
     let texts = parts.iter().filter_map(|part| match part.view() {
         PartView::Text(text) => Some(text),
         _ => None,

@@ -103,7 +103,7 @@ impl Registry {
             has_waited: false,
             restrictions: Restrictions::default(),
         };
-        registry.index();
+        registry.rebuild_index();
         registry.refresh();
         registry
     }
@@ -121,7 +121,7 @@ impl Registry {
             self.tools.iter().map(|tool| tool.spec().name.clone()).collect();
         self.tools
             .extend(more.tools().into_iter().filter(|tool| !names.contains(&tool.spec().name)));
-        self.index();
+        self.rebuild_index();
         self.restrictions.redeclare_tools();
     }
 
@@ -153,7 +153,7 @@ impl Registry {
         self.other_tools.as_ref().map(|more| more.wait_for_tool(name))
     }
 
-    fn index(&mut self) {
+    fn rebuild_index(&mut self) {
         let mut by_name = HashMap::new();
         for (index, tool) in self.tools.iter().enumerate() {
             for alias in &tool.spec().aliases {
@@ -206,7 +206,7 @@ impl Registry {
         is_included: impl Fn(&ToolSpec) -> bool,
     ) -> ToolDeclarations {
         let tools: Vec<&Arc<dyn Tool>> = self
-            .visible(policy_engine, mode, interactive)
+            .visible_tools(policy_engine, mode, interactive)
             .filter(|tool| is_included(tool.spec()))
             .collect();
         let descriptions: Vec<_> = tools.iter().map(|tool| tool.description(mode)).collect();
@@ -223,7 +223,7 @@ impl Registry {
         }
     }
 
-    fn visible(
+    fn visible_tools(
         &self,
         policy_engine: &dyn PolicyEngine,
         mode: ApprovalMode,
@@ -249,7 +249,7 @@ impl Registry {
         interactive: bool,
     ) -> String {
         let mut near: Vec<(usize, &str)> = self
-            .visible(policy_engine, mode, interactive)
+            .visible_tools(policy_engine, mode, interactive)
             .map(|tool| (edit_distance(name, &tool.spec().name), tool.spec().name.as_str()))
             .collect();
         near.sort_unstable();

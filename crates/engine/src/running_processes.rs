@@ -37,7 +37,7 @@ impl RunningProcesses {
     }
 
     /// Sets its process.
-    pub(crate) fn control(&self, item: &ItemId, control: Arc<dyn ProcessControl>) {
+    pub(crate) fn set_control(&self, item: &ItemId, control: Arc<dyn ProcessControl>) {
         if let Some(size) = *self.size() {
             control.resize(size);
         }
@@ -53,7 +53,7 @@ impl RunningProcesses {
 
     /// Sends input to a call. Input that is too late, or for a call without a process, is dropped,
     /// as a terminal does.
-    pub(crate) fn input(&self, item: &ItemId, input: ToolInput) {
+    pub(crate) fn send_input(&self, item: &ItemId, input: ToolInput) {
         if let ToolInput::Resize(size) = input {
             *self.size() = Some(size);
         }

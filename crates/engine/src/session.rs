@@ -213,7 +213,11 @@ impl Session {
                 continue;
             };
             if let Some(id) = steer {
-                self.inbox.steer_ended(id, input.text().to_owned(), SteeringOutcome::Prompted);
+                self.inbox.report_steering_outcome(
+                    id,
+                    input.text().to_owned(),
+                    SteeringOutcome::Prompted,
+                );
             }
             if let Some(input) = self.input_to_start(input) {
                 turn += 1;

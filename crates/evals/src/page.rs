@@ -61,18 +61,18 @@ pub fn page(results: &[RunResult], style: &str, sessions: &BTreeMap<String, Stri
         report.total.passed, report.total.runs
     );
     if let Some(judges) = &report.judges {
-        let (tokens, cost) = (grouped(judges.tokens), dollars(judges.cost));
+        let (tokens, cost) = (with_thousands_separators(judges.tokens), dollars(judges.cost));
         let _ =
             writeln!(page, "<p class=\"muted\">Judges used {tokens} more tokens, cost {cost}.</p>");
     }
-    groups(&mut page, "Models", &report.models, &report);
-    groups(&mut page, "Tags", &report.tags, &report);
+    write_groups(&mut page, "Models", &report.models, &report);
+    write_groups(&mut page, "Tags", &report.tags, &report);
     runs(&mut page, results, sessions);
     page.push_str("</body>\n</html>\n");
     page
 }
 
-fn groups(page: &mut String, title: &str, groups: &[RunGroup], report: &Report) {
+fn write_groups(page: &mut String, title: &str, groups: &[RunGroup], report: &Report) {
     if groups.is_empty() {
         return;
     }
@@ -84,7 +84,7 @@ fn groups(page: &mut String, title: &str, groups: &[RunGroup], report: &Report) 
             <th scope=\"col\" class=\"figure\">pass^{}</th>",
         report.runs_per_case
     );
-    figures(page, "th", ["Tokens", "Cost", "Median time", "Tool calls"].map(str::to_owned));
+    write_figures(page, "th", ["Tokens", "Cost", "Median time", "Tool calls"].map(str::to_owned));
     page.push_str("</tr></thead>\n<tbody>\n");
     for group in groups {
         let (low, high) = group.interval;
@@ -106,16 +106,20 @@ fn groups(page: &mut String, title: &str, groups: &[RunGroup], report: &Report) 
             group.all_runs_pass * 100.0,
         );
         let median = time(group.median_duration_ms);
-        let counts =
-            [grouped(group.tokens), dollars(group.cost), median, grouped(group.tool_calls)];
-        figures(page, "td", counts);
+        let counts = [
+            with_thousands_separators(group.tokens),
+            dollars(group.cost),
+            median,
+            with_thousands_separators(group.tool_calls),
+        ];
+        write_figures(page, "td", counts);
         page.push_str("</tr>\n");
     }
     page.push_str("</tbody></table></div>\n");
 }
 
 /// Writes cells with figures.
-fn figures(page: &mut String, tag: &str, figures: [String; 4]) {
+fn write_figures(page: &mut String, tag: &str, figures: [String; 4]) {
     for figure in figures {
         let _ = write!(page, "<{tag} class=\"figure\">{figure}</{tag}>");
     }
@@ -127,7 +131,7 @@ fn runs(page: &mut String, results: &[RunResult], sessions: &BTreeMap<String, St
             <th scope=\"col\">Case</th><th scope=\"col\">Run</th><th scope=\"col\">Model</th>\
             <th scope=\"col\">Result</th><th scope=\"col\">Checks</th>",
     );
-    figures(page, "th", ["Tokens", "Cost", "Time", "Tool calls"].map(str::to_owned));
+    write_figures(page, "th", ["Tokens", "Cost", "Time", "Tool calls"].map(str::to_owned));
     page.push_str("<th scope=\"col\">Session</th></tr></thead>\n<tbody>\n");
     for result in results {
         let badge = match result.pass {
@@ -145,7 +149,16 @@ fn runs(page: &mut String, results: &[RunResult], sessions: &BTreeMap<String, St
             result.checks.len(),
         );
         let (cost, time) = (dollars(result.cost), time(result.duration_ms));
-        figures(page, "td", [grouped(result.tokens), cost, time, grouped(result.tool_calls)]);
+        write_figures(
+            page,
+            "td",
+            [
+                with_thousands_separators(result.tokens),
+                cost,
+                time,
+                with_thousands_separators(result.tool_calls),
+            ],
+        );
         let file = result.session_id.as_ref().and_then(|id| sessions.get(id));
         page.push_str("<td>");
         if let Some(file) = file {
@@ -153,14 +166,14 @@ fn runs(page: &mut String, results: &[RunResult], sessions: &BTreeMap<String, St
         }
         page.push_str("</td></tr>\n");
         if !result.pass {
-            reasons(page, result, file);
+            write_reasons(page, result, file);
         }
     }
     page.push_str("</tbody></table></div>\n");
 }
 
 /// Writes the row that says why a run failed. `file` is the page of its session.
-fn reasons(page: &mut String, result: &RunResult, file: Option<&String>) {
+fn write_reasons(page: &mut String, result: &RunResult, file: Option<&String>) {
     page.push_str("<tr class=\"why\"><td colspan=\"10\"><dl>");
     if let Some(wrong_step) = &result.wrong_step {
         let tool = wrong_step.tool.as_deref().unwrap_or("the answer");
@@ -192,7 +205,7 @@ fn reasons(page: &mut String, result: &RunResult, file: Option<&String>) {
 }
 
 /// Returns a number with its thousands separated.
-fn grouped(number: u64) -> String {
+fn with_thousands_separators(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -222,7 +235,7 @@ mod tests {
     #[test]
     fn numbers_have_thousands_separators() {
         for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(grouped(number), text);
+            assert_eq!(with_thousands_separators(number), text);
         }
     }
 

@@ -252,7 +252,7 @@ impl Suite {
             let mut arguments = model_arguments(model);
             let stored = case.judge_recording_path();
             arguments.extend(self.answers_of(workspace, "new-judge.jsonl", &stored)?);
-            let locations = (self.program.as_path(), workspace.outside());
+            let locations = (self.program.as_path(), workspace.outside_directory());
             let material = (&conversation, changes.as_str());
             let (found, output) = judge(by, case, material, locations, arguments, cancel).await;
             if cancel.is_cancelled() {
@@ -291,11 +291,12 @@ impl Suite {
     ) -> Result<Vec<String>, String> {
         let (flag, file) = match &self.answers {
             AnswerSource::Model => return Ok(Vec::new()),
-            AnswerSource::Record => ("--record", workspace.outside().join(new)),
+            AnswerSource::Record => ("--record", workspace.outside_directory().join(new)),
             AnswerSource::Replay(other) => {
                 let from = other.as_deref().unwrap_or(stored);
-                let file = recording::prepare(from, workspace.path(), workspace.outside())
-                    .map_err(|error| error.to_string())?;
+                let file =
+                    recording::prepare(from, workspace.path(), workspace.outside_directory())
+                        .map_err(|error| error.to_string())?;
                 let flag = match self.allows_changed_requests {
                     true => "--replay-non-strict",
                     false => "--replay",
@@ -315,7 +316,7 @@ impl Suite {
         if self.answers != AnswerSource::Record {
             return Ok(());
         }
-        recording::store(&workspace.outside().join(new), workspace.path(), stored)
+        recording::store(&workspace.outside_directory().join(new), workspace.path(), stored)
             .map_err(|error| error.to_string())
     }
 }

@@ -54,7 +54,7 @@ impl CaseWorkspace {
     }
 
     /// Returns a directory next to the project, for files that the agent must not see.
-    pub(crate) fn outside(&self) -> &Path {
+    pub(crate) fn outside_directory(&self) -> &Path {
         &self.root
     }
 

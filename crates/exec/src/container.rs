@@ -100,7 +100,7 @@ pub fn plan(request: &ContainerRequest) -> Result<ContainerPlan, ProgramSandboxE
     line.push_pair("--entrypoint", "");
     line.push_pair("--name", &request.name);
     line.push_pair("--hostname", &request.name);
-    line.user(request);
+    line.map_user(request);
     for word in flags(request)? {
         line.push_word(word);
     }
@@ -132,7 +132,7 @@ pub fn plan(request: &ContainerRequest) -> Result<ContainerPlan, ProgramSandboxE
     Ok(ContainerPlan {
         networks,
         proxy: proxy.map(|command| proxy_line(request, image, command)).transpose()?,
-        main: line.done(),
+        main: line.finish(),
         terminal: request.terminal,
     })
 }
@@ -146,7 +146,7 @@ fn proxy_line(
     for word in ["run", "--rm", "--init", "--detach"] {
         line.push_word(word);
     }
-    line.user(request);
+    line.map_user(request);
     line.push_pair("--name", PROXY);
     line.push_pair("--network", PROXY);
     line.push_pair("--publish", format!("{PROXY_PORT}:{PROXY_PORT}"));
@@ -159,7 +159,7 @@ fn proxy_line(
     })? {
         line.push_word(word);
     }
-    Ok(line.done())
+    Ok(line.finish())
 }
 
 fn flags(request: &ContainerRequest) -> Result<Vec<String>, ProgramSandboxError> {
@@ -293,7 +293,7 @@ impl LineBuilder {
     }
 
     /// Makes files created inside belong to the user outside.
-    fn user(&mut self, request: &ContainerRequest) {
+    fn map_user(&mut self, request: &ContainerRequest) {
         let Some((user, group)) = request.user else { return };
         if request.engine == Engine::Podman && user != 0 {
             self.push_word("--userns=keep-id");
@@ -301,7 +301,7 @@ impl LineBuilder {
         self.push_pair("--user", format!("{user}:{group}"));
     }
 
-    fn done(self) -> CommandLine {
+    fn finish(self) -> CommandLine {
         self.0
     }
 }

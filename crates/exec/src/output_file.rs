@@ -98,7 +98,7 @@ impl OutputFileWriter {
     /// rest arrives.
     pub(crate) async fn flush_lines(&mut self) {
         let certain = match self.redact {
-            Some(_) => redactable(&self.pending),
+            Some(_) => redactable_length(&self.pending),
             None => self.pending.len(),
         };
         let held = self.pending.split_off(certain);
@@ -196,7 +196,7 @@ impl WriteBatch {
 
 /// Returns how many bytes can be redacted: complete lines, except for a private key that has begun;
 /// for a very long line, everything except its last word; for a very long private key, everything.
-fn redactable(pending: &[u8]) -> usize {
+fn redactable_length(pending: &[u8]) -> usize {
     let after = |byte: u8| pending.iter().rposition(|it| *it == byte).map(|index| index + 1);
     let lines = match after(b'\n') {
         Some(lines) => lines,

@@ -71,7 +71,7 @@ impl Processes {
     /// Returns an error if the shell or the directory does not exist, or the command cannot be
     /// started.
     pub async fn start(&self, command: Command) -> Result<RunningCommand, StartError> {
-        if self.closing().is_cancelled() {
+        if self.closing_token().is_cancelled() {
             return Err(StartError::Closed);
         }
         RunningCommand::start(self, command).await
@@ -144,7 +144,7 @@ impl RunningCommand {
         live: &mut (dyn FnMut(LiveOutput<'_>) + Send),
         foreground: bool,
     ) -> NextStep {
-        let closing = self.processes.closing();
+        let closing = self.processes.closing_token();
         let mut buffer = vec![0; READ];
         let mut killing: Option<JoinHandle<()>> = None;
         let mut killed = false;
@@ -264,7 +264,7 @@ impl RunningCommand {
         }
         if !self.at_end {
             // A process that still holds the pipe must not be killed by a broken pipe.
-            let closing = self.processes.closing();
+            let closing = self.processes.closing_token();
             let (mut source, mut sink) = (self.source, self.output);
             self.processes.spawn(async move {
                 let _terminal = self.terminal;

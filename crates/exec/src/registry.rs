@@ -266,7 +266,7 @@ impl Processes {
             .map_or(0, |session_namespaces| session_namespaces.unroutable_attempts())
     }
 
-    pub(crate) fn closing(&self) -> CancellationToken {
+    pub(crate) fn closing_token(&self) -> CancellationToken {
         self.shared.closing.clone()
     }
 

@@ -65,7 +65,7 @@ impl Processes {
         &self,
         program: StdioProgram,
     ) -> Result<(StdioServer, StdioStreams), StartError> {
-        if self.closing().is_cancelled() {
+        if self.closing_token().is_cancelled() {
             return Err(StartError::Closed);
         }
         let StdioProgram { program, arguments, directory, mut environment, sandbox } = program;

@@ -87,8 +87,9 @@ impl GithubClient {
             if let Some(token) = &self.token {
                 request = request.bearer_auth(token);
             }
-            let failed =
-                |error: reqwest::Error| format!("`{address}`: {}", short(&error.without_url()));
+            let failed = |error: reqwest::Error| {
+                format!("`{address}`: {}", innermost_cause(&error.without_url()))
+            };
             let answer = request.send().await.map_err(failed)?;
             match answer.status().as_u16() {
                 404 => return Ok(None),
@@ -125,8 +126,9 @@ impl GithubClient {
             if let Some(token) = self.token.as_ref().filter(|_| of_github) {
                 request = request.bearer_auth(token);
             }
-            let failed =
-                |error: reqwest::Error| format!("`{address}`: {}", short(&error.without_url()));
+            let failed = |error: reqwest::Error| {
+                format!("`{address}`: {}", innermost_cause(&error.without_url()))
+            };
             let answer = request.send().await.map_err(failed)?;
             if !answer.status().is_success() {
                 return Err(format!("`{address}`: status {}", answer.status().as_u16()));
@@ -154,7 +156,7 @@ fn block<T>(work: impl Future<Output = T>) -> Result<T, String> {
 }
 
 /// Returns the innermost cause of an error.
-fn short(error: &reqwest::Error) -> String {
+fn innermost_cause(error: &reqwest::Error) -> String {
     let mut reason: &dyn std::error::Error = error;
     while let Some(source) = reason.source() {
         reason = source;

@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 
 use parallax_config::extensions::{Manifest, content_hash};
 use parallax_config::hooks::hooks_of_folder;
-use parallax_config::mcp::is_refused;
+use parallax_config::mcp::is_rejected_variable;
 use parallax_config::skills::{SkillTier, read_skill, skill_files};
 use parallax_policy::{RuleFile, Tier, lint};
 use serde_json::Value;
@@ -199,15 +199,15 @@ pub(crate) fn review(directory: &Path, manifest: &Manifest) -> Result<Review, St
     hooks(directory, &mut review)?;
     let commands = command_names(&directory.join("commands"), &["toml", "md"]);
     review.list(NameKind::Commands, commands);
-    commands::commands(directory, &mut review);
-    skills(directory, &mut review);
+    commands::review_commands(directory, &mut review);
+    review_skills(directory, &mut review);
     agents::agents(directory, &mut review)?;
     rules(directory, &mut review)?;
     let themes = manifest.themes.iter().filter_map(|it| it.get("name").and_then(Value::as_str));
     review.list(NameKind::Themes, themes.map(str::to_owned).collect());
     for setting in &manifest.settings {
         let variable = &setting.variable;
-        if is_refused(variable) {
+        if is_rejected_variable(variable) {
             return Err(format!(
                 "its setting `{}` sets `{variable}`, which makes programs load code",
                 setting.name
@@ -226,7 +226,7 @@ pub(crate) fn review(directory: &Path, manifest: &Manifest) -> Result<Review, St
 
 fn hooks(directory: &Path, review: &mut Review) -> Result<(), String> {
     for hook in hooks_of_folder(directory, &mut review.notes) {
-        if let Some((refused, _)) = hook.env.iter().find(|(name, _)| is_refused(name)) {
+        if let Some((refused, _)) = hook.env.iter().find(|(name, _)| is_rejected_variable(name)) {
             return Err(format!(
                 "its hook `{}` sets `{refused}`, which makes programs load code",
                 hook.title()
@@ -248,7 +248,7 @@ fn hooks(directory: &Path, review: &mut Review) -> Result<(), String> {
     Ok(())
 }
 
-fn skills(directory: &Path, review: &mut Review) {
+fn review_skills(directory: &Path, review: &mut Review) {
     for file in skill_files(&directory.join("skills")) {
         match read_skill(&file, &SkillTier::User) {
             Ok(skill) => {

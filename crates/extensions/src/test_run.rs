@@ -279,7 +279,7 @@ fn failed_expectations(
     let mut text = String::new();
     for line in String::from_utf8_lossy(stdout).lines() {
         match serde_json::from_str::<Value>(line) {
-            Ok(value) => strings(&value, &mut text),
+            Ok(value) => append_strings(&value, &mut text),
             Err(_) => text.push_str(line),
         }
         text.push('\n');
@@ -294,14 +294,14 @@ fn failed_expectations(
     problems
 }
 
-fn strings(value: &Value, text: &mut String) {
+fn append_strings(value: &Value, text: &mut String) {
     match value {
         Value::String(part) => {
             text.push_str(part);
             text.push('\n');
         }
-        Value::Array(items) => items.iter().for_each(|item| strings(item, text)),
-        Value::Object(fields) => fields.values().for_each(|field| strings(field, text)),
+        Value::Array(items) => items.iter().for_each(|item| append_strings(item, text)),
+        Value::Object(fields) => fields.values().for_each(|field| append_strings(field, text)),
         _ => {}
     }
 }

@@ -45,7 +45,7 @@ pub use gemini_ignore::GeminiIgnore;
 pub use hidden_file_tracker::{HiddenFileTracker, TrackedPaths};
 pub use ignore_rules::{IgnoreFileOptions, IgnoreFlags, IgnoreRules, IgnoredBy, RuleSource};
 pub use lines::{LineRange, TextLines, lines_from_bytes, read_lines};
-pub use parallax_protocol::paths::lexical;
+pub use parallax_protocol::paths::join_lexically;
 pub use printable::printable;
 pub use protected_names::{is_protected_name, is_secret_file};
 pub use real_path::{link_targets, real_path};

@@ -120,9 +120,9 @@ fn read_from(
             detector.feed(body);
         }
         if unit == 1 {
-            splitter.bytes(body)
+            splitter.push_bytes(body)
         } else {
-            splitter.units(body, unit)
+            splitter.push_units(body, unit)
         }
         if read >= MAX_COUNTED && splitter.is_done() {
             more = true;
@@ -217,7 +217,7 @@ impl LineSplitter {
         self.line += 1;
     }
 
-    fn bytes(&mut self, mut rest: &[u8]) {
+    fn push_bytes(&mut self, mut rest: &[u8]) {
         if let Some(last) = rest.last() {
             self.at_line_end = *last == b'\n';
         }
@@ -246,7 +246,7 @@ impl LineSplitter {
         }
     }
 
-    fn units(&mut self, bytes: &[u8], unit: usize) {
+    fn push_units(&mut self, bytes: &[u8], unit: usize) {
         let high_first =
             matches!(self.encoding, Some(TextEncoding::Utf16Be | TextEncoding::Utf32Be));
         let high_index = if high_first { unit - 1 } else { 0 };

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
-use parallax_protocol::paths::lexical;
+use parallax_protocol::paths::join_lexically;
 
 use crate::confined::AllowedPath;
 use crate::error::PathError;
@@ -64,7 +64,7 @@ struct ResolvedDirectory {
 
 impl ResolvedDirectory {
     fn new(base: &Path, path: &Path) -> Self {
-        let requested = lexical(base, path);
+        let requested = join_lexically(base, path);
         let resolved = real_path(&requested).unwrap_or_else(|| requested.clone());
         Self { requested, resolved }
     }
@@ -169,7 +169,7 @@ impl Workspace {
             return Err(PathError::Empty);
         }
         let path = self.strip_at_sign(&cleaned);
-        self.confine(&with_real_names(lexical(&self.root, &path)), access)
+        self.confine(&with_real_names(join_lexically(&self.root, &path)), access)
     }
 
     /// Like [`resolve`](Self::resolve), for an absolute path read from the disk (by a walker),
@@ -178,7 +178,7 @@ impl Workspace {
     /// # Errors
     /// Returns an error if it is outside, protected from tools, or a hidden file that was moved.
     pub fn confine(&self, path: &Path, access: Access) -> Result<AllowedPath, PathError> {
-        let display_path = lexical(&self.root, path);
+        let display_path = join_lexically(&self.root, path);
         let real = real_path(&display_path)
             .ok_or_else(|| PathError::Loop { path: display_path.clone() })?;
         let outside =
@@ -360,7 +360,7 @@ impl Workspace {
 
 /// Resolves a workspace directory, which must exist.
 fn directory(base: &Path, path: &Path) -> Result<ResolvedDirectory, PathError> {
-    let provided = lexical(base, path);
+    let provided = join_lexically(base, path);
     let not_a_directory = |source| PathError::NotADirectory { path: provided.clone(), source };
     let resolved = provided.canonicalize().map_err(not_a_directory)?;
     if !resolved.is_dir() {

@@ -87,7 +87,7 @@ impl Rejection<'_> {
             && payload.detail("google.rpc.RetryInfo").is_none()
         {
             return match description {
-                Some(delay) => self.0.waiting(delay),
+                Some(delay) => self.0.retry_after(delay),
                 // Capacity returns.
                 None if exhausted_capacity => self.capacity(None),
                 None => self.0.retry_after_backoff(),
@@ -118,7 +118,7 @@ impl Rejection<'_> {
             _ => {}
         }
         if let Some(delay) = description {
-            return self.0.waiting(delay);
+            return self.0.retry_after(delay);
         }
         if code_assist && reason == Some("RATE_LIMIT_EXCEEDED") {
             return ErrorClass::Quota { daily: false, retry_after: None };
@@ -144,7 +144,7 @@ impl Rejection<'_> {
     /// unless the wait is too long. It is a separate class because a fallback may be preferred.
     fn capacity(&self, description: Option<Duration>) -> ErrorClass {
         match description {
-            Some(delay) if delay > MAX_WAIT => self.0.waiting(delay),
+            Some(delay) if delay > MAX_WAIT => self.0.retry_after(delay),
             delay => ErrorClass::Retry { delay, is_guess: false, class: CAPACITY },
         }
     }

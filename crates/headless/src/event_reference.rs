@@ -74,7 +74,7 @@ impl Page {
         }
     }
 
-    fn fields(&mut self, schema: &Value, omitted: &[&str]) {
+    fn write_fields(&mut self, schema: &Value, omitted: &[&str]) {
         let required: Vec<&str> =
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let Some(properties) = schema["properties"].as_object() else { return };
@@ -92,12 +92,12 @@ impl Page {
     }
 
     /// Writes a definition below its heading.
-    fn body(&mut self, schema: &Value, omitted: &[&str]) {
+    fn write_body(&mut self, schema: &Value, omitted: &[&str]) {
         let text = doc(schema);
         if !text.is_empty() {
             let _ = write!(self.text, "\n{text}\n");
         }
-        self.fields(schema, omitted);
+        self.write_fields(schema, omitted);
         let Some(options) = schema["oneOf"].as_array() else {
             if let Some(values) = schema["enum"].as_array() {
                 let values: Vec<String> = values.iter().map(|it| format!("`{it}`")).collect();
@@ -161,17 +161,17 @@ fn page() -> String {
         let line = page.definition(name);
         let word = line["properties"]["type"]["const"].as_str().unwrap_or_default();
         let _ = write!(page.text, "\n### {word}\n");
-        page.body(&line, &["type", "timestamp"]);
+        page.write_body(&line, &["type", "timestamp"]);
     }
     page.text.push_str("\n## Input lines\n");
     let input = page.definition("InputLine");
     for option in input["oneOf"].as_array().into_iter().flatten() {
         let word = option["properties"]["type"]["const"].as_str().unwrap_or_default();
         let _ = write!(page.text, "\n### Input: {word}\n\n{}\n", doc(option));
-        page.fields(option, &["type"]);
+        page.write_fields(option, &["type"]);
         if let Some(name) = option["$ref"].as_str().and_then(|it| it.strip_prefix("#/$defs/")) {
             let fields = page.definition(name);
-            page.fields(&fields, &[]);
+            page.write_fields(&fields, &[]);
         }
     }
     page.text.push_str("\n## Types\n");
@@ -179,7 +179,7 @@ fn page() -> String {
     while let Some(name) = page.referenced.difference(&written).next().cloned() {
         let _ = write!(page.text, "\n### {name}\n");
         let definition = page.definition(&name);
-        page.body(&definition, &[]);
+        page.write_body(&definition, &[]);
         written.insert(name);
     }
     page.text.push_str(NEXT);

@@ -238,12 +238,12 @@ impl ConversationText {
                     duration_ms: 0,
                 });
             }
-            EventBody::ItemDone { done: ItemDone::Tool(done), .. } => self.tool_done(done),
+            EventBody::ItemDone { done: ItemDone::Tool(done), .. } => self.record_tool_done(done),
             _ => {}
         }
     }
 
-    fn tool_done(&mut self, done: &ToolDone) {
+    fn record_tool_done(&mut self, done: &ToolDone) {
         let open = self.tool_calls.iter_mut().rev().find(|call| call.tool_id == done.call);
         let Some(call) = open else { return };
         call.status = Some(done.status);

@@ -34,7 +34,7 @@ impl Summary {
 
     /// Processes the next event.
     pub(crate) fn event(&mut self, event: &Event) {
-        self.stats.event(event);
+        self.stats.count_event(event);
         match &event.body {
             EventBody::SessionReady(ready) => self.scripted |= ready.scripted,
             EventBody::TurnEnded(end) => self.duration_ms += end.duration_ms,
@@ -69,7 +69,7 @@ pub(crate) trait OutputFormatter: Send {
     /// [`ItemDone::Notice`]: parallax_protocol::event::ItemDone::Notice
     fn notice(&mut self, level: Level, kind: Option<&str>, text: &str, pending: &mut PendingOutput);
     /// Reports a line of the input, counted from 1, that cannot be carried out.
-    fn rejected_line(&mut self, number: u64, problem: &str, pending: &mut PendingOutput) {
+    fn report_rejected_line(&mut self, number: u64, problem: &str, pending: &mut PendingOutput) {
         self.notice(Level::Error, None, &format!("line {number}: {problem}"), pending);
     }
     /// Called at the end of the run, or of a turn of a conversation. Called again while it returns

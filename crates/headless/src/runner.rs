@@ -213,7 +213,7 @@ impl Runner {
 
     /// Reports a line of the input that cannot be carried out.
     pub(crate) fn reject_line(&mut self, number: u64, problem: &str) {
-        self.formatter.rejected_line(number, problem, &mut self.output.pending);
+        self.formatter.report_rejected_line(number, problem, &mut self.output.pending);
     }
 
     /// Sends an operation to the session. Returns `false` if the session does not accept it.

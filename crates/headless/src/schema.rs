@@ -24,7 +24,7 @@ impl std::fmt::Debug for OutputSchema {
     }
 }
 
-fn refuse(message: String) -> Failure {
+fn schema_failure(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }
 
@@ -36,7 +36,7 @@ impl OutputSchema {
     /// MiB, or is not a JSON Schema.
     pub fn load(path: &Path) -> Result<Self, Failure> {
         let unreadable = |reason: String| {
-            refuse(format!("Invalid output schema `{}`: {reason}", path.display()))
+            schema_failure(format!("Invalid output schema `{}`: {reason}", path.display()))
         };
         // Checked first, because opening a pipe would wait for its writer.
         let metadata = fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;

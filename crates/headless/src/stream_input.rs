@@ -290,7 +290,7 @@ impl<'a> Conversation<'a> {
                 (number, prompt) = wait_for_prompt(&mut self.pending_prompt) => {
                     self.pending_prompt = None;
                     match prompt {
-                        Ok(prompt) => self.prompt(prompt),
+                        Ok(prompt) => self.queue_prompt(prompt),
                         Err(failure) => runner.reject_line(number, &failure.message),
                     }
                     RunnerStep::Continue
@@ -386,7 +386,7 @@ impl<'a> Conversation<'a> {
             EventBody::ApprovalRequested(ask) => {
                 self.pending_approvals.push(*ask);
                 if self.input_ended {
-                    self.refuse_asks();
+                    self.deny_pending_requests();
                 }
             }
             EventBody::Compaction(Compaction {
@@ -443,10 +443,10 @@ impl<'a> Conversation<'a> {
 
     fn end_of_input(&mut self) {
         self.input_ended = true;
-        self.refuse_asks();
+        self.deny_pending_requests();
     }
 
-    fn refuse_asks(&mut self) {
+    fn deny_pending_requests(&mut self) {
         for ask in self.pending_approvals.drain(..) {
             self.outbox.push_back(Op::Decide(Box::new(RequestDecision {
                 feedback: Some("The request cannot be answered: the input has ended".to_owned()),

@@ -105,41 +105,41 @@ impl StreamJsonFormatter {
         }
     }
 
-    fn problem(&mut self, severity: &'static str, message: &str, pending: &mut PendingOutput) {
+    fn push_problem(&mut self, severity: &'static str, message: &str, pending: &mut PendingOutput) {
         self.lines.push(pending, "error", NoticeLine { severity, message, line: None });
     }
 
-    fn user(&mut self, content: &str, pending: &mut PendingOutput) {
+    fn push_user(&mut self, content: &str, pending: &mut PendingOutput) {
         self.lines.push(pending, "message", MessageLine { role: "user", content, delta: false });
     }
 
     /// Skips the item of the prompt itself, but not of steering messages.
-    fn user_item(&mut self, text: &str, pending: &mut PendingOutput) {
+    fn push_user_item(&mut self, text: &str, pending: &mut PendingOutput) {
         if self.prompt_item.take().is_none_or(|prompt| prompt != text) {
-            self.user(text, pending);
+            self.push_user(text, pending);
         }
     }
 
-    fn assistant(&mut self, content: &str, pending: &mut PendingOutput) {
+    fn push_assistant(&mut self, content: &str, pending: &mut PendingOutput) {
         if !content.is_empty() {
             let message = MessageLine { role: "assistant", content, delta: true };
             self.lines.push(pending, "message", message);
         }
     }
 
-    fn text(&mut self, event: &Event, pending: &mut PendingOutput) {
+    fn push_text(&mut self, event: &Event, pending: &mut PendingOutput) {
         match self.items.read(event) {
             TextStep::Other => {}
             TextStep::Begin => self.sent_chars = 0,
             TextStep::More(piece) | TextStep::End { rest: piece, .. } => {
                 if self.version_2 {
                     self.sent_chars += piece.chars().count();
-                    self.assistant(piece, pending);
+                    self.push_assistant(piece, pending);
                 } else {
                     let mut surplus = std::mem::take(&mut self.surplus_text);
                     surplus.clear();
                     self.message.push(piece, &mut surplus);
-                    self.assistant(&surplus, pending);
+                    self.push_assistant(&surplus, pending);
                     self.surplus_text = surplus;
                 }
             }
@@ -155,7 +155,7 @@ impl StreamJsonFormatter {
         }
     }
 
-    fn tool_start(&mut self, item: &ItemId, start: &ToolStart, pending: &mut PendingOutput) {
+    fn push_tool_start(&mut self, item: &ItemId, start: &ToolStart, pending: &mut PendingOutput) {
         let seq = self.tools.next_seq;
         self.tools.next_seq += 1;
         let id = start.call.as_str();
@@ -169,7 +169,7 @@ impl StreamJsonFormatter {
         self.lines.push(pending, "tool_use", tool_use);
     }
 
-    fn tool_done(&mut self, item: &ItemId, done: &ToolDone, pending: &mut PendingOutput) {
+    fn push_tool_done(&mut self, item: &ItemId, done: &ToolDone, pending: &mut PendingOutput) {
         let open = self.tools.open.iter().position(|open| open.item == *item);
         let seq = open.map(|at| self.tools.open.swap_remove(at).seq);
         let result = ToolResultLine {
@@ -201,7 +201,7 @@ impl StreamJsonFormatter {
         }
     }
 
-    fn progress(
+    fn push_progress(
         &mut self,
         item: &ItemId,
         output: &str,
@@ -226,7 +226,7 @@ impl StreamJsonFormatter {
         self.lines.push(pending, "usage", line);
     }
 
-    fn session(&mut self, ready: &SessionReady, pending: &mut PendingOutput) {
+    fn push_session(&mut self, ready: &SessionReady, pending: &mut PendingOutput) {
         let line = SessionLine {
             session_id: ready.session.as_str(),
             model: &ready.model,
@@ -236,7 +236,7 @@ impl StreamJsonFormatter {
         self.lines.push(pending, "session", line);
     }
 
-    fn ask(&mut self, request: &ApprovalRequest, pending: &mut PendingOutput) {
+    fn push_approval_request(&mut self, request: &ApprovalRequest, pending: &mut PendingOutput) {
         let line = ApprovalRequestLine {
             id: request.id.as_str(),
             // Determines whether the response is a line of type `answer` or `decide`.
@@ -262,7 +262,7 @@ impl StreamJsonFormatter {
     /// Handles events that only version 2 prints.
     fn write_version_2_event(&mut self, event: &Event, pending: &mut PendingOutput) {
         match &event.body {
-            EventBody::SessionReady(ready) => self.session(ready, pending),
+            EventBody::SessionReady(ready) => self.push_session(ready, pending),
             EventBody::StateChanged { model, mode } => {
                 let session_id = std::mem::take(&mut self.session_id);
                 let line = SessionLine {
@@ -282,9 +282,9 @@ impl StreamJsonFormatter {
                 self.lines.push(pending, "fallback", fallback.as_ref());
             }
             EventBody::Compaction(compaction) => self.lines.push(pending, "compaction", compaction),
-            EventBody::ItemDelta { item, text } => self.progress(item, text, None, pending),
+            EventBody::ItemDelta { item, text } => self.push_progress(item, text, None, pending),
             EventBody::ItemAdvanced { item, advance } => {
-                self.progress(item, &format!("{advance}\n"), Some(advance), pending);
+                self.push_progress(item, &format!("{advance}\n"), Some(advance), pending);
             }
             EventBody::Agent { item, progress } => {
                 if let Some(open) = self.tools.open.iter().find(|open| open.item == *item) {
@@ -308,34 +308,34 @@ impl OutputFormatter for StreamJsonFormatter {
             Init { session_id: &self.session_id, model: &self.model, scripted: summary.scripted };
         self.lines.push(pending, "init", init);
         for warning in std::mem::take(&mut self.warnings) {
-            self.problem("warning", &warning, pending);
+            self.push_problem("warning", &warning, pending);
         }
         if summary.scripted && self.version_2 {
-            self.problem("warning", SCRIPTED, pending);
+            self.push_problem("warning", SCRIPTED, pending);
         }
     }
 
     fn event(&mut self, event: &Event, pending: &mut PendingOutput) {
-        self.text(event, pending);
+        self.push_text(event, pending);
         match &event.body {
             EventBody::TurnStarted { prompt } => {
                 let content = self.display_prompt.take().unwrap_or_else(|| prompt.clone());
-                self.user(&content, pending);
+                self.push_user(&content, pending);
                 self.prompt_item = Some(prompt.clone());
             }
             EventBody::ItemStarted { start: ItemStart::User { text }, .. } => {
-                self.user_item(text, pending);
+                self.push_user_item(text, pending);
             }
             EventBody::ItemStarted { item, start: ItemStart::Tool(start) } => {
-                self.tool_start(item, start, pending);
+                self.push_tool_start(item, start, pending);
             }
             EventBody::ItemDone { item, done: ItemDone::Tool(done) } => {
-                self.tool_done(item, done, pending);
+                self.push_tool_done(item, done, pending);
             }
             EventBody::ItemDone { done: ItemDone::Notice { level, text, kind }, .. } => {
                 self.notice(*level, kind.as_deref(), text, pending);
             }
-            EventBody::ApprovalRequested(ask) => self.ask(ask, pending),
+            EventBody::ApprovalRequested(ask) => self.push_approval_request(ask, pending),
             EventBody::ApprovalClosed { ask, outcome } => {
                 let line = ApprovalClosedLine { id: ask.as_str(), outcome: *outcome };
                 self.lines.push(pending, "ask_closed", line);
@@ -346,7 +346,7 @@ impl OutputFormatter for StreamJsonFormatter {
                 let line = RetryLine { drop_chars: 0, retry: Some(retry) };
                 self.lines.push(pending, "retry", line);
             }
-            EventBody::Retry(retry) => self.problem("warning", &retry_words(retry), pending),
+            EventBody::Retry(retry) => self.push_problem("warning", &retry_words(retry), pending),
             _ => {}
         }
         if self.version_2 {
@@ -364,12 +364,12 @@ impl OutputFormatter for StreamJsonFormatter {
         match level {
             Level::Info => {}
             Level::Warning if !self.repetitions.should_report(kind, text) => {}
-            Level::Warning => self.problem("warning", text, pending),
-            Level::Error => self.problem("error", text, pending),
+            Level::Warning => self.push_problem("warning", text, pending),
+            Level::Error => self.push_problem("error", text, pending),
         }
     }
 
-    fn rejected_line(&mut self, number: u64, problem: &str, pending: &mut PendingOutput) {
+    fn report_rejected_line(&mut self, number: u64, problem: &str, pending: &mut PendingOutput) {
         let message = &format!("line {number}: {problem}");
         let notice = NoticeLine { severity: "error", message, line: Some(number) };
         self.lines.push(pending, "error", notice);
@@ -385,17 +385,17 @@ impl OutputFormatter for StreamJsonFormatter {
         self.release_results(pending);
         self.tools.open.clear();
         for warning in self.repetitions.take() {
-            self.problem("warning", &warning, pending);
+            self.push_problem("warning", &warning, pending);
         }
         if let Some(warning) = &outcome.warning {
-            self.problem("warning", warning, pending);
+            self.push_problem("warning", warning, pending);
         }
         if let Some(error) = &outcome.error {
             match outcome.reason {
-                "loop" => self.problem("warning", &error.message, pending),
-                "max_turns" | "budget" => self.problem("error", &error.message, pending),
+                "loop" => self.push_problem("warning", &error.message, pending),
+                "max_turns" | "budget" => self.push_problem("error", &error.message, pending),
                 _ if error.r#type == "INVALID_STREAM" => {
-                    self.problem("error", &error.message, pending);
+                    self.push_problem("error", &error.message, pending);
                 }
                 _ => {}
             }

@@ -58,7 +58,7 @@ impl TextFormatter {
         }
     }
 
-    fn piece(&mut self, text: &str, pending: &mut PendingOutput) {
+    fn push_piece(&mut self, text: &str, pending: &mut PendingOutput) {
         if self.hold_output || text.is_empty() {
             return;
         }
@@ -114,7 +114,7 @@ impl TextFormatter {
         }
     }
 
-    fn tool_done(&self, done: &ToolDone, pending: &mut PendingOutput) {
+    fn push_tool_done(&self, done: &ToolDone, pending: &mut PendingOutput) {
         if let Some(line) = tool_error(done) {
             // Output of programs may be colored.
             self.write_message(MessageStyle::Note, &Sanitizer::sanitize(&line), pending);
@@ -151,7 +151,7 @@ impl OutputFormatter for TextFormatter {
             }
             TextStep::More(piece) => match &mut self.buffered_message {
                 Some(whole) => whole.push_str(piece),
-                None => self.piece(piece, pending),
+                None => self.push_piece(piece, pending),
             },
             TextStep::End { rest, .. } => {
                 match self.buffered_message.as_mut().map(std::mem::take) {
@@ -160,7 +160,7 @@ impl OutputFormatter for TextFormatter {
                         self.print_message(whole, pending);
                     }
                     None => {
-                        self.piece(rest, pending);
+                        self.push_piece(rest, pending);
                         self.finish_piece(pending);
                     }
                 }
@@ -175,7 +175,9 @@ impl OutputFormatter for TextFormatter {
             }
         }
         match &event.body {
-            EventBody::ItemDone { done: ItemDone::Tool(done), .. } => self.tool_done(done, pending),
+            EventBody::ItemDone { done: ItemDone::Tool(done), .. } => {
+                self.push_tool_done(done, pending)
+            }
             EventBody::ItemDone { done: ItemDone::Notice { level, text, kind }, .. } => {
                 self.notice(*level, kind.as_deref(), text, pending);
             }

@@ -46,7 +46,7 @@ impl HookResult {
             Self { messages: vec![message(hook, Level::Warning, why)], ..Self::default() };
         if hook.fail_closed {
             let reason = format!("the hook `{}` must approve: {why}", sanitize(hook.title(), 200));
-            single.refuse(hook, reason);
+            single.record_denial(hook, reason);
         }
         single
     }
@@ -54,7 +54,7 @@ impl HookResult {
     /// Denies on behalf of a hook that did not answer. For `AfterAgent`, where a denial sends the
     /// agent back to work, and for guards at `BeforeToolSelection`, where nothing can be denied, it
     /// ends the turn instead.
-    fn refuse(&mut self, hook: &Hook, reason: String) {
+    fn record_denial(&mut self, hook: &Hook, reason: String) {
         match hook.event {
             HookEvent::AfterAgent => self.stop = Some(reason),
             HookEvent::BeforeToolSelection if hook.fail_closed => self.stop = Some(reason),
@@ -102,7 +102,7 @@ pub(crate) fn interpret(hook: &Hook, end: &PipedOutput) -> HookResult {
     let single = answer(hook, end);
     // The selection of tools can be stopped, but not denied.
     let only_stops = hook.event == HookEvent::BeforeToolSelection && single.stop.is_none();
-    if hook.event.can_be_refused() && !only_stops { single } else { single.warn_only(hook) }
+    if hook.event.can_be_denied() && !only_stops { single } else { single.warn_only(hook) }
 }
 
 /// Returns what a hook that did not end by itself printed, to be appended to the reason.
@@ -135,7 +135,7 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
         // The exit code denies, whatever the output was.
         if !single.stops_sequence() && !matches!(code, 0 | 1) {
             let title = sanitize(hook.title(), 200);
-            single.refuse(hook, format!("the hook `{title}` exited with code {code}"));
+            single.record_denial(hook, format!("the hook `{title}` exited with code {code}"));
         }
         return single;
     }
@@ -187,14 +187,14 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
             let why = format!("it exited with code 1: {sanitized}");
             single.messages.push(message(hook, Level::Warning, &why));
         }
-        (code, false) if !hook.event.can_be_refused() => {
+        (code, false) if !hook.event.can_be_denied() => {
             let why = format!("it exited with code {code}: {sanitized}");
             single.messages.push(message(hook, Level::Warning, &why));
         }
         (code, true) => {
             let reason =
                 format!("the hook `{}` exited with code {code}", sanitize(hook.title(), 200));
-            single.refuse(hook, reason);
+            single.record_denial(hook, reason);
         }
         (_, false) => single.deny(sanitized),
     }

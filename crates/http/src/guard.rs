@@ -54,7 +54,7 @@ pub async fn is_private_host(host: &str) -> bool {
 }
 
 /// Returns the [`AddressError`] that caused a failed request of a [`GuardedClient`].
-pub fn refusal(error: &reqwest::Error) -> Option<AddressError> {
+pub fn blocked_address_error(error: &reqwest::Error) -> Option<AddressError> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(found) = error.downcast_ref::<AddressError>() {

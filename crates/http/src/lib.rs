@@ -18,7 +18,7 @@ pub use client::{HttpError, client, error_chain, extra_roots_from_env, unusable_
 pub use client_options::{ClientOptions, Redirects};
 pub use event_parser::{EventParser, EventTooLarge, ServerEvent};
 pub use failure::{Failure, FailureKind};
-pub use guard::{GuardedClient, guarded_client, is_private_host, refusal};
+pub use guard::{GuardedClient, blocked_address_error, guarded_client, is_private_host};
 pub use proxy::{invalid_proxies, proxy_of};
 pub use reqwest;
 pub use rs256::sign_rs256;

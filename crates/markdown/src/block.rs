@@ -137,7 +137,7 @@ pub(super) fn render(
         table: None,
     };
     for (event, range) in parse(source) {
-        writer.event(event, range);
+        writer.handle_event(event, range);
     }
     writer.end_inline();
     let last = writer.levels.first().and_then(|level| level.last);
@@ -189,7 +189,7 @@ struct Writer<'w, 'c> {
 }
 
 impl<'w> Writer<'w, '_> {
-    fn event(&mut self, event: Event<'_>, range: Range<usize>) {
+    fn handle_event(&mut self, event: Event<'_>, range: Range<usize>) {
         let event = literal(event, self.source, &range);
         if let Some((_, code, _)) = &mut self.code {
             match event {
@@ -211,7 +211,7 @@ impl<'w> Writer<'w, '_> {
             if matches!(event, Event::End(TagEnd::Table)) {
                 self.end_table();
             } else {
-                table.event(&event);
+                table.handle_event(&event);
             }
             return;
         }
@@ -277,7 +277,7 @@ impl<'w> Writer<'w, '_> {
                     self.options.theme.border,
                 )]);
             }
-            Event::TaskListMarker(done) => self.task(done),
+            Event::TaskListMarker(done) => self.push_checkbox(done),
             inline => {
                 if self.inline.is_none() {
                     self.begin_text(range.start, self.options.base);
@@ -287,7 +287,7 @@ impl<'w> Writer<'w, '_> {
                     && self.source.get(range).is_some_and(|text| text.starts_with('\\'));
                 if let Some(block) = &mut self.inline {
                     if backslash {
-                        block.text("\\");
+                        block.push_text("\\");
                     }
                     block.event(&inline);
                 }
@@ -359,7 +359,7 @@ impl<'w> Writer<'w, '_> {
         self.nest(vec![Span::styled(marker, self.options.theme.symbol)], rest);
     }
 
-    fn task(&mut self, done: bool) {
+    fn push_checkbox(&mut self, done: bool) {
         let (marker, theme) = (if done { "[x] " } else { "[ ] " }, self.options.theme);
         let marker = match (self.options.plain, done) {
             (true, _) => marker,

@@ -59,23 +59,23 @@ impl<'l> InlineBuilder<'l> {
     /// Handles an inline event. Returns whether it was one.
     pub(super) fn event(&mut self, event: &Event<'_>) -> bool {
         match event {
-            Event::Text(text) => self.text(text),
+            Event::Text(text) => self.push_text(text),
             Event::Code(code) => {
                 self.push_literal(code, self.style().patch(self.options.theme.code))
             }
-            Event::InlineMath(math) => self.formula(math, "$"),
-            Event::DisplayMath(math) => self.formula(math, "$$"),
+            Event::InlineMath(math) => self.push_formula(math, "$"),
+            Event::DisplayMath(math) => self.push_formula(math, "$$"),
             Event::InlineHtml(html) if self.in_table_cell && is_line_break(html) => {
-                self.line_break()
+                self.push_line_break()
             }
-            Event::InlineHtml(html) => self.text(html),
+            Event::InlineHtml(html) => self.push_text(html),
             Event::FootnoteReference(label) => {
                 self.push_literal(
                     &format!("[^{label}]"),
                     self.style().patch(self.options.theme.link),
                 );
             }
-            Event::SoftBreak | Event::HardBreak => self.line_break(),
+            Event::SoftBreak | Event::HardBreak => self.push_line_break(),
             Event::Start(Tag::Emphasis) => self.open(Style::PLAIN.italic()),
             Event::Start(Tag::Strong) => self.open(Style::PLAIN.bold()),
             Event::Start(Tag::Strikethrough) => self.open(Style::PLAIN.with(Attributes::STRIKE)),
@@ -135,7 +135,7 @@ impl<'l> InlineBuilder<'l> {
     }
 
     /// Adds text with its tabs and line breaks replaced.
-    pub(super) fn text(&mut self, text: &str) {
+    pub(super) fn push_text(&mut self, text: &str) {
         let text = sanitize::one_row(text);
         if let Some(link) = &mut self.link {
             link.text.push_str(&text);
@@ -154,7 +154,7 @@ impl<'l> InlineBuilder<'l> {
         self.push(text.into_owned(), style, href);
     }
 
-    fn formula(&mut self, math: &str, delimiter: &str) {
+    fn push_formula(&mut self, math: &str, delimiter: &str) {
         // A single dollar sign is more often money or a variable than a formula; two are also a
         // shell's process id.
         let calculates = delimiter == "$$" && math.contains(['=', '+', '-', '_', '{']);
@@ -163,11 +163,11 @@ impl<'l> InlineBuilder<'l> {
             let unicode = latex::to_unicode(math.trim());
             self.push_literal(&unicode, self.style().italic());
         } else {
-            self.text(&format!("{delimiter}{math}{delimiter}"));
+            self.push_text(&format!("{delimiter}{math}{delimiter}"));
         }
     }
 
-    fn line_break(&mut self) {
+    fn push_line_break(&mut self) {
         self.flush();
         self.lines.push(std::mem::take(&mut self.current));
     }

@@ -19,7 +19,7 @@ pub(super) fn row(line: &str, options: &RenderOptions<'_>) -> Vec<Line> {
         spans.push(Span::styled(text.to_owned(), theme.secondary));
     } else {
         spans.push(Span::styled(text[..marker].to_owned(), theme.symbol));
-        inline(&text[marker..], options, &mut spans);
+        highlight_inline(&text[marker..], options, &mut spans);
     }
     spans.retain(|span| !span.text.is_empty());
     wrap(&Line::from(spans), options.columns(), &[])
@@ -49,7 +49,7 @@ fn marker_length(text: &str) -> usize {
 }
 
 /// Highlights code, bold, and links by their markers.
-fn inline(text: &str, options: &RenderOptions<'_>, spans: &mut Vec<Span>) {
+fn highlight_inline(text: &str, options: &RenderOptions<'_>, spans: &mut Vec<Span>) {
     let mut rest = text;
     while !rest.is_empty() {
         let next = rest.find(['`', '*', '[']).unwrap_or(rest.len());

@@ -250,18 +250,23 @@ impl StreamedMarkdown {
                 break;
             };
             let line = sanitize::lines(line.strip_suffix('\r').unwrap_or(line));
-            self.line(&line, options, &mut requeued);
+            self.process_line(&line, options, &mut requeued);
             while let Some(line) = requeued.pop_front() {
-                self.line(&line, options, &mut requeued);
+                self.process_line(&line, options, &mut requeued);
             }
         }
         self.incoming = rest.to_owned();
     }
 
     /// Processes a complete line. Lines of a fence that was detected late go to `again`.
-    fn line(&mut self, line: &str, options: &RenderOptions<'_>, again: &mut VecDeque<String>) {
+    fn process_line(
+        &mut self,
+        line: &str,
+        options: &RenderOptions<'_>,
+        again: &mut VecDeque<String>,
+    ) {
         if self.code.is_some() {
-            self.code_line(line, options);
+            self.push_code_line(line, options);
             return;
         }
         if self.open.is_empty() && line.trim().is_empty() {
@@ -354,7 +359,7 @@ impl StreamedMarkdown {
         }
     }
 
-    fn code_line(&mut self, line: &str, options: &RenderOptions<'_>) {
+    fn push_code_line(&mut self, line: &str, options: &RenderOptions<'_>) {
         let Some(code) = &mut self.code else { return };
         if options.raw {
             self.ready.extend(raw::code_row(line, options));

@@ -24,7 +24,7 @@ impl<'l> Table<'l> {
         Self { options, alignments, rows: Vec::new(), cell: None, in_head: false }
     }
 
-    pub(super) fn event(&mut self, event: &Event<'_>) {
+    pub(super) fn handle_event(&mut self, event: &Event<'_>) {
         match event {
             Event::Start(Tag::TableHead | Tag::TableRow) => {
                 self.in_head = matches!(event, Event::Start(Tag::TableHead));

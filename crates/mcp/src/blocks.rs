@@ -100,20 +100,20 @@ impl ResultSource<'_> {
     fn block(&self, block: &Value, read: &mut ResultParts) {
         let text = |key: &str| block.get(key).and_then(Value::as_str);
         match text("type") {
-            Some("text") => self.text(text("text").unwrap_or_default(), read),
+            Some("text") => self.add_text(text("text").unwrap_or_default(), read),
             Some(kind @ ("image" | "audio")) => {
                 let label = if kind == "image" { "Image" } else { "Audio" };
                 let what = (format!("{kind} data"), label);
-                self.media(what, text("mimeType"), text("data"), read);
+                self.add_media(what, text("mimeType"), text("data"), read);
             }
             Some("resource") => {
                 let resource = block.get("resource").unwrap_or(&Value::Null);
                 let field = |key: &str| resource.get(key).and_then(Value::as_str);
                 if let Some(words) = field("text") {
-                    self.text(words, read);
+                    self.add_text(words, read);
                 } else {
                     let what = ("embedded resource".to_owned(), "Embedded Resource");
-                    self.media(what, field("mimeType"), field("blob"), read);
+                    self.add_media(what, field("mimeType"), field("blob"), read);
                 }
             }
             Some("resource_link") => {
@@ -131,7 +131,7 @@ impl ResultSource<'_> {
 
     /// Adds media. `what` describes it for the model and the user. If the MIME type is invalid,
     /// only its presence is reported.
-    fn media(
+    fn add_media(
         &self,
         what: (String, &str),
         mime: Option<&str>,
@@ -148,7 +148,7 @@ impl ResultSource<'_> {
         read.media(kind, data, note);
     }
 
-    fn text(&self, text: &str, read: &mut ResultParts) {
+    fn add_text(&self, text: &str, read: &mut ResultParts) {
         read.push_text(wrap(text));
         read.display_texts.push(text.to_owned());
     }
@@ -170,7 +170,7 @@ impl ResultSource<'_> {
             // JSON would escape control characters, which hides them from `wrap`.
             let mut structured = structured.clone();
             sanitize_value(&mut structured);
-            self.text(&structured.to_string(), read);
+            self.add_text(&structured.to_string(), read);
         }
     }
 }

@@ -17,7 +17,7 @@ use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use crate::connection_errors::{is_refusal, send_error, wants_sign_in};
+use crate::connection_errors::{is_rejection, send_error, wants_sign_in};
 use crate::error::McpError;
 use crate::messages::UNREADABLE;
 
@@ -233,7 +233,7 @@ fn service_error(error: ServiceError) -> McpError {
         }
         ServiceError::TransportSend(error) => {
             let reason = send_error(&error);
-            match is_refusal(&error) {
+            match is_rejection(&error) {
                 true => McpError::Refused { reason },
                 false => McpError::Sending { reason },
             }

@@ -236,7 +236,7 @@ impl ServerEnvironment {
         url: &str,
         headers: &[(String, String)],
     ) -> Result<(HashMap<HeaderName, HeaderValue>, Option<Credentials>), McpError> {
-        let mut custom = custom(headers)?;
+        let mut custom = custom_headers(headers)?;
         if custom.contains_key(&AUTHORIZATION) {
             return Ok((custom, None));
         }
@@ -276,7 +276,9 @@ enum CredentialKind {
     Google,
 }
 
-fn custom(headers: &[(String, String)]) -> Result<HashMap<HeaderName, HeaderValue>, McpError> {
+fn custom_headers(
+    headers: &[(String, String)],
+) -> Result<HashMap<HeaderName, HeaderValue>, McpError> {
     let header = |(name, value): &(String, String)| {
         let bad = || McpError::Start { reason: format!("invalid header `{name}`") };
         let mut value = HeaderValue::from_str(value.trim()).map_err(|_| bad())?;

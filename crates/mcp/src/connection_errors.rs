@@ -46,7 +46,7 @@ pub(crate) fn initialization_error(error: &ClientInitializeError) -> McpError {
             message: "its response to `initialize` has a different id".to_owned(),
         },
         _ if reason.contains("401") => McpError::SignIn { is_renewal: false },
-        _ => McpError::Start { reason: plain(&cause(error)) },
+        _ => McpError::Start { reason: describe_network_error(&cause(error)) },
     }
 }
 
@@ -61,7 +61,7 @@ fn wrong_result(result: Option<&ServerResult>) -> String {
 
 /// Returns the underlying network error, which the library does not expose as a source.
 fn cause(error: &ClientInitializeError) -> String {
-    match streamable(error) {
+    match streamable_http_error(error) {
         Some(StreamableHttpError::Client(client)) => error_chain(client),
         Some(StreamableHttpError::UnexpectedContentType(kind)) => no_message(kind.as_deref()),
         Some(StreamableHttpError::UnexpectedServerResponse(text)) => {
@@ -73,13 +73,15 @@ fn cause(error: &ClientInitializeError) -> String {
 
 /// Returns why a token refresh failed, if that is the error.
 fn renewal_failed(error: &ClientInitializeError) -> Option<&str> {
-    match streamable(error) {
+    match streamable_http_error(error) {
         Some(StreamableHttpError::Auth(AuthError::TokenRefreshFailed(reason))) => Some(reason),
         _ => None,
     }
 }
 
-fn streamable(error: &ClientInitializeError) -> Option<&StreamableHttpError<reqwest::Error>> {
+fn streamable_http_error(
+    error: &ClientInitializeError,
+) -> Option<&StreamableHttpError<reqwest::Error>> {
     let ClientInitializeError::TransportError { error: transport, .. } = error else {
         return None;
     };
@@ -105,12 +107,12 @@ pub(crate) fn wants_sign_in(error: &DynamicTransportError) -> bool {
 /// Describes why a request failed before the server answered it.
 pub(crate) fn send_error(error: &DynamicTransportError) -> String {
     match innermost(error.error.as_ref()) {
-        Some(StreamableHttpError::Client(client)) => plain(&error_chain(client)),
+        Some(StreamableHttpError::Client(client)) => describe_network_error(&error_chain(client)),
         Some(StreamableHttpError::UnexpectedContentType(kind)) => no_message(kind.as_deref()),
         // The library does not read the body of such responses.
         Some(StreamableHttpError::HttpStatus(error)) => http_status(error.status),
         Some(StreamableHttpError::UnexpectedServerResponse(text)) => {
-            http_error(text).unwrap_or_else(|| plain(&error_chain(error)))
+            http_error(text).unwrap_or_else(|| describe_network_error(&error_chain(error)))
         }
         Some(StreamableHttpError::InsufficientScope(error)) => {
             let missing_scope = match &error.required_scope {
@@ -122,12 +124,12 @@ pub(crate) fn send_error(error: &DynamicTransportError) -> String {
                  the server and sign in again"
             )
         }
-        _ => plain(&error_chain(error)),
+        _ => describe_network_error(&error_chain(error)),
     }
 }
 
 /// Whether a failed request was rejected by the server, so that retrying is useless.
-pub(crate) fn is_refusal(error: &DynamicTransportError) -> bool {
+pub(crate) fn is_rejection(error: &DynamicTransportError) -> bool {
     let is_no = |status: u16| (400..500).contains(&status) && status != 408 && status != 429;
     match innermost(error.error.as_ref()) {
         Some(StreamableHttpError::Client(error)) => {
@@ -198,7 +200,7 @@ fn innermost<'a>(
 
 /// Describes a network error for the user: known causes in plain words, otherwise the library's
 /// message without type names.
-pub(crate) fn plain(reason: &str) -> String {
+pub(crate) fn describe_network_error(reason: &str) -> String {
     let known = [
         ("connection refused", "connection refused"),
         ("dns error", "its host name cannot be resolved"),
@@ -221,7 +223,7 @@ pub(crate) fn plain(reason: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{http_error, http_status, plain};
+    use super::{describe_network_error, http_error, http_status};
 
     #[test]
     fn http_error_shows_the_message_of_its_body() {
@@ -257,9 +259,9 @@ mod tests {
                       transport::StreamableHttpClientWorker<reqwest::Client>>] error: Client error: \
                       error sending request for url (http://x/y): client error (Connect): dns error: \
                       failed to lookup address information: Name or service not known";
-        assert_eq!(plain(worker), "its host name cannot be resolved");
+        assert_eq!(describe_network_error(worker), "its host name cannot be resolved");
         let other = "Transport [rmcp::transport::worker::Worker] error";
-        assert_eq!(plain(other), "the connection failed");
-        assert_eq!(plain("a::b: HTTP 500: try later"), "HTTP 500: try later");
+        assert_eq!(describe_network_error(other), "the connection failed");
+        assert_eq!(describe_network_error("a::b: HTTP 500: try later"), "HTTP 500: try later");
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn declared_schema(schema: &Value, form: SchemaFormat) -> Value {
         SchemaFormat::Verbatim => schema.clone(),
         SchemaFormat::OpenApi => open_api(schema),
     };
-    nullable(&mut schema, 0);
+    convert_nullable(&mut schema, 0);
     sanitize_schema(&mut schema);
     if let Some(fields) = schema.as_object_mut() {
         fields.entry("type").or_insert_with(|| "object".into());
@@ -45,7 +45,7 @@ pub(crate) fn declared_schema(schema: &Value, form: SchemaFormat) -> Value {
 }
 
 /// Converts `["string", "null"]` to `string` with `nullable`.
-fn nullable(schema: &mut Value, depth: usize) {
+fn convert_nullable(schema: &mut Value, depth: usize) {
     if depth > MAX_DEPTH {
         return;
     }
@@ -62,9 +62,9 @@ fn nullable(schema: &mut Value, depth: usize) {
                 fields.insert("type".to_owned(), other.into());
                 fields.insert("nullable".to_owned(), true.into());
             }
-            fields.values_mut().for_each(|field| nullable(field, depth + 1));
+            fields.values_mut().for_each(|field| convert_nullable(field, depth + 1));
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| nullable(item, depth + 1)),
+        Value::Array(items) => items.iter_mut().for_each(|item| convert_nullable(item, depth + 1)),
         _ => {}
     }
 }

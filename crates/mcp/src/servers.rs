@@ -237,7 +237,7 @@ impl Servers {
 
     /// Waits until every server is connected or has failed, as long as the first request would
     /// wait.
-    pub async fn connected(&self) {
+    pub async fn wait_until_connected(&self) {
         let linking = self.open().map(|server| async move { server.link().await.is_ok() });
         let linking = futures_util::future::join_all(linking);
         drop(tokio::time::timeout(self.inner.first_wait, linking).await);
@@ -339,7 +339,7 @@ impl Servers {
     }
 
     /// Waits until every server that is not cached is ready or has failed. Not limited in time.
-    pub(crate) async fn all_known(&self) {
+    pub(crate) async fn wait_until_all_known(&self) {
         let mut news = self.inner.shared_servers.change_sender.subscribe();
         while self.are_starting() {
             if news.changed().await.is_err() {

@@ -14,7 +14,7 @@ use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use url::Url;
 
-use crate::connection_errors::plain;
+use crate::connection_errors::describe_network_error;
 use crate::error::McpError;
 use crate::lines::{MAX_BYTES, ReadRateLimit};
 use crate::messages::OpenRequests;
@@ -97,7 +97,7 @@ async fn get(
         None => build(url.clone()),
     };
     request.send().await.map_err(|error| McpError::Start {
-        reason: plain(&parallax_http::error_chain(&error.without_url())),
+        reason: describe_network_error(&parallax_http::error_chain(&error.without_url())),
     })
 }
 

@@ -148,12 +148,12 @@ impl ToolShared {
         match self.is_unchanged() {
             // In every mode, because this is not the tool that was approved.
             Some(false) => {
-                return self.refusal(
+                return self.rejected_call(
                     "was not called: its server changed the description. The new description is \
                      declared from now on; call it again if it still fits",
                 );
             }
-            None => return self.refusal("no longer exists"),
+            None => return self.rejected_call("no longer exists"),
             Some(true) => {}
         }
         let request = || {
@@ -201,7 +201,7 @@ impl ToolShared {
     }
 
     /// Creates the failure for a call that was not made. The text does not come from the server.
-    fn refusal(&self, reason: &str) -> ToolResult {
+    fn rejected_call(&self, reason: &str) -> ToolResult {
         let (tool, server) = (display_name(&self.entry.name), &self.server.config.name);
         let words = format!("The tool `{tool}` of the MCP server `{server}` {reason}.");
         ToolResult::failure(ToolError::new(ToolErrorKind::McpToolError, words))

@@ -111,7 +111,7 @@ impl ToolSource for Servers {
         let limit = self.inner.first_wait;
         Box::pin(async move {
             if !limit.is_zero() {
-                drop(tokio::time::timeout(limit, servers.all_known()).await);
+                drop(tokio::time::timeout(limit, servers.wait_until_all_known()).await);
                 // Calls do not wait for these servers again, not even in later sessions.
                 servers.open().for_each(|server| server.stop_waiting());
             }

@@ -199,7 +199,7 @@ impl McpView {
     }
 
     /// Returns all servers that require authentication.
-    pub fn unsigned(&self) -> Vec<String> {
+    pub fn servers_requiring_sign_in(&self) -> Vec<String> {
         let status = self.servers.status().into_iter();
         status
             .filter(|server| server.status == Status::NeedsSignIn)

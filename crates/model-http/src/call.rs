@@ -254,7 +254,7 @@ impl HttpCall {
                             return Some(Ok(StreamEvent::Notice(notice)));
                         }
                     }
-                    let first = self.first(attempt).await;
+                    let first = self.receive_first_chunk(attempt).await;
                     self.set_waiting(false);
                     match first {
                         Ok(None) if self.continuation.token().is_some() => {
@@ -442,7 +442,7 @@ impl HttpCall {
     }
 
     /// Makes one attempt up to its first chunk; `None` when the response is empty.
-    async fn first(
+    async fn receive_first_chunk(
         &mut self,
         attempt: u32,
     ) -> Result<Option<(Chunk, Box<ResponseReader>)>, FailedAttempt> {
@@ -491,7 +491,7 @@ impl HttpCall {
         idle: Duration,
     ) -> Result<(Response, HeaderMap), FailedAttempt> {
         let authorization = match self.wire.authorize() {
-            Some(headers) => headers.await.map_err(FailedAttempt::last)?,
+            Some(headers) => headers.await.map_err(FailedAttempt::permanent)?,
             None => HeaderMap::new(),
         };
         let sent = self.wire.http_request(
@@ -503,9 +503,9 @@ impl HttpCall {
                 resumes_pause: self.pause.count > 0,
             },
         );
-        let mut sent = sent.map_err(FailedAttempt::last)?;
+        let mut sent = sent.map_err(FailedAttempt::permanent)?;
         sent.headers.extend(authorization.clone());
-        let client = self.transport.client().await.map_err(FailedAttempt::last)?;
+        let client = self.transport.client().await.map_err(FailedAttempt::permanent)?;
         if let Some(pace) = &self.transport.options.shared_pace {
             self.known_limits = pace.wait().await;
         }

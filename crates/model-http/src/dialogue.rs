@@ -199,7 +199,7 @@ impl Dialogue {
                         .filter(|origin| origin.model == model && format.is_format_of(origin));
                     pending = conversation.model(content, index, opaque);
                 }
-                Role::User => conversation.user(content, std::mem::take(&mut pending)),
+                Role::User => conversation.add_user_turn(content, std::mem::take(&mut pending)),
             }
         }
         conversation.answer(pending);
@@ -286,7 +286,7 @@ impl Dialogue {
         pending
     }
 
-    fn user(&mut self, content: Content, mut pending: VecDeque<PendingCall>) {
+    fn add_user_turn(&mut self, content: Content, mut pending: VecDeque<PendingCall>) {
         let mut answers: Vec<(String, ToolResult)> = Vec::new();
         let mut rest = Vec::new();
         // The order of results is that of the calls.

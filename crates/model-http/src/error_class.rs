@@ -56,7 +56,7 @@ pub struct ErrorResponse {
 
 impl ErrorResponse {
     /// Returns the class for sending again after a delay, unless it is too long to wait.
-    pub fn waiting(&self, delay: Duration) -> ErrorClass {
+    pub fn retry_after(&self, delay: Duration) -> ErrorClass {
         if delay > MAX_WAIT {
             ErrorClass::Quota { daily: false, retry_after: Some(delay) }
         } else {

@@ -43,7 +43,7 @@ impl ErrorPayload {
             return payload;
         }
         let cut = text.starts_with(['{', '[']).then(|| message_of_truncated_json(text)).flatten();
-        Self { message: cut.unwrap_or_else(|| plain(text)), ..Self::default() }
+        Self { message: cut.unwrap_or_else(|| message_of_plain_body(text)), ..Self::default() }
     }
 
     /// Parses `{"error": …}`, optionally wrapped in an array; `None` when there is no error in the
@@ -151,15 +151,15 @@ fn repair_type(detail: &Object) -> Object {
 fn upstream_error(error: &Object) -> Option<Value> {
     let metadata = error.get("metadata")?;
     let is_empty = |raw: &Value| {
-        raw.is_null() || raw.as_str().is_some_and(|text| plain(text.trim()).is_empty())
+        raw.is_null()
+            || raw.as_str().is_some_and(|text| message_of_plain_body(text.trim()).is_empty())
     };
     let raw = metadata.get("raw").filter(|raw| !is_empty(raw));
     // Of the attempts with several providers, the last one counts.
     let previous = || metadata.get("previous_errors")?.as_array()?.last();
     let raw = match raw.or_else(previous)? {
-        Value::String(text) => {
-            parse_lenient(text.trim()).unwrap_or_else(|| Value::String(plain(text.trim())))
-        }
+        Value::String(text) => parse_lenient(text.trim())
+            .unwrap_or_else(|| Value::String(message_of_plain_body(text.trim()))),
         Value::Null => return None,
         other => other.clone(),
     };
@@ -291,7 +291,7 @@ fn collapse_commas(text: &str) -> String {
 }
 
 /// Returns the message of a body that is not JSON: the title of a page, or its beginning.
-fn plain(text: &str) -> String {
+fn message_of_plain_body(text: &str) -> String {
     let lower = truncate(text, 4096).to_ascii_lowercase();
     if let Some(start) = lower.find("<title>").map(|offset| offset + "<title>".len())
         && let Some(end) = lower.get(start..).and_then(|rest| rest.find("</title>"))

@@ -40,7 +40,7 @@ pub(crate) struct RetryPlan {
 
 impl FailedAttempt {
     /// Creates a failure for which another attempt is useless.
-    pub fn last(error: ModelError) -> Self {
+    pub fn permanent(error: ModelError) -> Self {
         Self { error, retry: None, rejected: None }
     }
 }

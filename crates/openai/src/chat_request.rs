@@ -110,7 +110,9 @@ fn messages(request: &Request, dialogue: Dialogue, format: &ChatRequestContext<'
     for turn in dialogue.turns {
         match turn {
             Turn::Model(pieces) => messages.push(assistant(pieces, format)),
-            Turn::User { results, pieces } => user(results, pieces, format, &mut messages),
+            Turn::User { results, pieces } => {
+                push_user_messages(results, pieces, format, &mut messages)
+            }
         }
     }
     messages
@@ -164,7 +166,7 @@ fn assistant(pieces: Vec<ModelPart>, format: &ChatRequestContext<'_>) -> Value {
     message
 }
 
-fn user(
+fn push_user_messages(
     results: Vec<ToolResult>,
     pieces: Vec<UserPart>,
     format: &ChatRequestContext<'_>,

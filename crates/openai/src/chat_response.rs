@@ -56,7 +56,7 @@ impl ChatDecoder {
         }
     }
 
-    fn delta(&mut self, delta: &Object, chunk: &mut Chunk) {
+    fn apply_delta(&mut self, delta: &Object, chunk: &mut Chunk) {
         for key in ["reasoning_content", "reasoning"] {
             if let Some(Value::String(text)) = delta.get(key)
                 && !text.is_empty()
@@ -83,7 +83,7 @@ impl ChatDecoder {
         }
         if let Some(Value::Array(calls)) = delta.get("tool_calls") {
             for call in calls.iter().filter_map(Value::as_object) {
-                self.call_delta(call);
+                self.apply_call_delta(call);
             }
         }
         // The older format with a single call.
@@ -91,7 +91,7 @@ impl ChatDecoder {
             let mut call = Object::new();
             call.insert("index".to_owned(), json!(0));
             call.insert("function".to_owned(), Value::Object(function.clone()));
-            self.call_delta(&call);
+            self.apply_call_delta(&call);
         }
         let annotations = delta.get("annotations").and_then(Value::as_array);
         for annotation in annotations.into_iter().flatten() {
@@ -118,7 +118,7 @@ impl ChatDecoder {
         }
     }
 
-    fn call_delta(&mut self, delta: &Object) {
+    fn apply_call_delta(&mut self, delta: &Object) {
         fn text(value: Option<&Value>) -> &str {
             value.and_then(Value::as_str).unwrap_or_default()
         }
@@ -236,7 +236,7 @@ impl Decoder for ChatDecoder {
             }
             let delta = choice.get("delta").filter(|it| it.is_object()).or(choice.get("message"));
             if let Some(Value::Object(delta)) = delta {
-                self.delta(delta, &mut chunk);
+                self.apply_delta(delta, &mut chunk);
             }
             if let Some(Value::String(word)) = choice.get("finish_reason")
                 && !word.is_empty()

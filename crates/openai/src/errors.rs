@@ -38,7 +38,7 @@ pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
             ErrorClass::Bad
         }
         408 | 409 | 429 | 499 | 500.. => match response.retry_after {
-            Some(delay) => response.waiting(delay),
+            Some(delay) => response.retry_after(delay),
             None => response.retry_after_backoff(),
         },
         _ => ErrorClass::Bad,

@@ -75,7 +75,7 @@ impl ResponsesDecoder {
     }
 
     /// Handles a complete item.
-    fn item(&mut self, raw: &RawValue, chunk: &mut Chunk) {
+    fn handle_item(&mut self, raw: &RawValue, chunk: &mut Chunk) {
         let Ok(item) = serde_json::from_str::<Object>(raw.get()) else { return };
         let text = |key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default();
         let id = text("id");
@@ -136,7 +136,7 @@ impl ResponsesDecoder {
         }
         // Some gateways send the items only here.
         for item in &response.output {
-            self.item(item, chunk);
+            self.handle_item(item, chunk);
         }
         self.finished = true;
         let details = response.incomplete_details.unwrap_or_default();
@@ -189,7 +189,7 @@ impl Decoder for ResponsesDecoder {
             }
             "response.output_item.done" => {
                 if let Some(item) = event.item {
-                    self.item(item, &mut chunk);
+                    self.handle_item(item, &mut chunk);
                 }
             }
             "response.completed" | "response.incomplete" | "response.failed" | "response.done" => {

@@ -87,7 +87,7 @@ impl ViewerInputs<'_> {
                     Some(request) => expansions.extend(self.handle(request).await),
                     None => return,
                 },
-                expanded = expanded(&mut expansions) => {
+                expanded = wait_for_expansion(&mut expansions) => {
                     if let Some(expansion) = expansions.pop_front() {
                         self.send_expanded(expanded, expansion).await;
                     }
@@ -112,8 +112,8 @@ impl ViewerInputs<'_> {
                 let steer = Some(steer.id);
                 return Some(Expansion { prompt, typed_command: None, steer, viewer });
             }
-            ViewerLine::Op(op) => match self.refusal(&op) {
-                Some(reason) => viewer.notice(Level::Error, reason),
+            ViewerLine::Op(op) => match self.rejection_reason(&op) {
+                Some(reason) => viewer.send_notice(Level::Error, reason),
                 None => self.send(op).await,
             },
         }
@@ -126,9 +126,9 @@ impl ViewerInputs<'_> {
     }
 
     /// Returns why a front end may not send an operation.
-    fn refusal(&self, op: &Op) -> Option<String> {
+    fn rejection_reason(&self, op: &Op) -> Option<String> {
         match op {
-            Op::SetMode(mode) => self.session.launch().mode_refusal(*mode),
+            Op::SetMode(mode) => self.session.launch().mode_unavailable_reason(*mode),
             Op::Shutdown | Op::ShutdownAfterCalls | Op::Clear => {
                 Some("An attached front end cannot end the session; use `parallax stop`".to_owned())
             }
@@ -145,7 +145,7 @@ impl ViewerInputs<'_> {
         let Expansion { typed_command, steer, viewer, .. } = expansion;
         let prompt = match expanded {
             Ok(prompt) => prompt,
-            Err(failure) => return viewer.notice(Level::Error, failure.message),
+            Err(failure) => return viewer.send_notice(Level::Error, failure.message),
         };
         match steer {
             Some(id) => self.send(Op::Steer(SteeringMessage { id, prompt })).await,
@@ -161,22 +161,24 @@ impl ViewerInputs<'_> {
     fn run_command(&self, text: &str, viewer: &ViewerHandle) {
         let SlashKind::Command { name, arguments } = classify(text) else {
             return viewer
-                .notice(Level::Error, "Not a command: commands begin with `/`".to_owned());
+                .send_notice(Level::Error, "Not a command: commands begin with `/`".to_owned());
         };
         // Reads files and probes the kernel, which takes a few milliseconds.
         let output =
             tokio::task::block_in_place(|| info_commands::run(self.session, name, arguments));
         match output {
-            Some(Ok(output)) => viewer.output(output.text),
-            Some(Err(failure)) => viewer.notice(Level::Error, failure.message),
-            None => viewer
-                .notice(Level::Error, format!("`/{name}` is not available in an attached session")),
+            Some(Ok(output)) => viewer.send_output(output.text),
+            Some(Err(failure)) => viewer.send_notice(Level::Error, failure.message),
+            None => viewer.send_notice(
+                Level::Error,
+                format!("`/{name}` is not available in an attached session"),
+            ),
         }
     }
 }
 
 /// Waits for the text of the first expansion.
-async fn expanded(expansions: &mut VecDeque<Expansion>) -> Result<Prompt, Failure> {
+async fn wait_for_expansion(expansions: &mut VecDeque<Expansion>) -> Result<Prompt, Failure> {
     match expansions.front_mut() {
         Some(expansion) => (&mut expansion.prompt).await,
         None => std::future::pending().await,

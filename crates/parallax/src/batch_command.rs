@@ -65,7 +65,7 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
     let (drain, leave) = (CancellationToken::new(), CancellationToken::new());
     let view = BatchView::new(plan.tasks.len(), run.output_format);
     let view = std::cell::RefCell::new(view);
-    let on_event = |event: QueueEvent| view.borrow_mut().event(&event);
+    let on_event = |event: QueueEvent| view.borrow_mut().handle_event(&event);
     let slurm = SlurmOptions {
         options: run.sbatch.clone(),
         arguments: runner.arguments.clone(),
@@ -114,7 +114,7 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
                     runner.stop_tools.cancel();
                     leave.cancel();
                 } else {
-                    view.borrow_mut().notice(
+                    view.borrow_mut().print_notice(
                         "Stopping: running tasks finish their tool calls. Press Ctrl+C again to \
                          stop them immediately.",
                     );
@@ -149,17 +149,17 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
 async fn confirm_cancel(view: &std::cell::RefCell<BatchView>, number: u8) -> bool {
     let leaves = "The job keeps running; run the same command again to follow it";
     if number != 2 || !std::io::stdin().is_terminal() {
-        view.borrow_mut().notice(leaves);
+        view.borrow_mut().print_notice(leaves);
         return false;
     }
-    view.borrow_mut().notice("Cancel the Slurm job? [y/N]");
+    view.borrow_mut().print_notice("Cancel the Slurm job? [y/N]");
     let answer = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         std::io::stdin().read_line(&mut line).map(|_| line)
     });
     let is_yes = matches!(answer.await, Ok(Ok(line)) if line.trim().eq_ignore_ascii_case("y"));
     if !is_yes {
-        view.borrow_mut().notice(leaves);
+        view.borrow_mut().print_notice(leaves);
     }
     is_yes
 }

@@ -30,11 +30,11 @@ impl BatchView {
     }
 
     /// Counts and prints an event.
-    pub(crate) fn event(&mut self, event: &QueueEvent) {
-        self.progress.event(event);
+    pub(crate) fn handle_event(&mut self, event: &QueueEvent) {
+        self.progress.count_event(event);
         if self.format == Format::StreamJson {
-            line(&mut io::stdout(), &self.progress.json(event).to_string());
-        } else if let Some(text) = self.progress.plain(event) {
+            write_line(&mut io::stdout(), &self.progress.json(event).to_string());
+        } else if let Some(text) = self.progress.plain_line(event) {
             // In a terminal, the progress bar shows the successful tasks.
             let is_worth_a_line = match event {
                 QueueEvent::Ended(result) => !result.reason.is_empty(),
@@ -42,15 +42,15 @@ impl BatchView {
                 _ => false,
             };
             if !self.is_live || is_worth_a_line {
-                self.notice(&text);
+                self.print_notice(&text);
             }
         }
     }
 
     /// Prints a line above the view.
-    pub(crate) fn notice(&mut self, text: &str) {
+    pub(crate) fn print_notice(&mut self, text: &str) {
         self.clear();
-        line(&mut io::stderr(), text);
+        write_line(&mut io::stderr(), text);
         self.draw();
     }
 
@@ -62,10 +62,10 @@ impl BatchView {
         let (columns, lines) = terminal_size();
         // What scrolls out of the terminal cannot be removed.
         let rows = self.progress.rows().into_iter().take(lines - 1);
-        let rows: Vec<String> = rows.map(|row| cut(row, columns - 1)).collect();
+        let rows: Vec<String> = rows.map(|row| truncate(row, columns - 1)).collect();
         self.clear();
         self.row_widths = rows.iter().map(|row| text_width(row)).collect();
-        line(&mut io::stderr(), &rows.join("\n"));
+        write_line(&mut io::stderr(), &rows.join("\n"));
     }
 
     /// Removes the view.
@@ -97,7 +97,7 @@ impl BatchView {
                     "states": summary.states, "cost": summary.cost, "tokens": summary.tokens,
                     "budget_spent": end.budget_spent, "drained": end.was_drained,
                     "directory": directory.path()});
-                line(&mut io::stdout(), &object.to_string());
+                write_line(&mut io::stdout(), &object.to_string());
             }
             Format::Text => {
                 let mut text = format!("{}\nResults: {results}", summary.line());
@@ -106,7 +106,7 @@ impl BatchView {
                 } else if end.was_drained {
                     text.push_str("\nStopped; run the same command again to continue");
                 }
-                line(&mut io::stdout(), &text);
+                write_line(&mut io::stdout(), &text);
             }
         }
     }
@@ -119,7 +119,7 @@ fn terminal_size() -> (usize, usize) {
 }
 
 /// Cuts a row to this many columns.
-fn cut(mut row: String, columns: usize) -> String {
+fn truncate(mut row: String, columns: usize) -> String {
     let mut width = 0;
     let end = row.char_indices().find(|(_, char)| {
         width += char_width(*char);
@@ -136,7 +136,7 @@ fn wrapped_lines(widths: &[usize], columns: usize) -> usize {
 }
 
 /// Writes a line. A closed pipe is not an error here.
-fn line(to: &mut impl io::Write, text: &str) {
+fn write_line(to: &mut impl io::Write, text: &str) {
     let _ = to.write_all(format!("{text}\n").as_bytes()).and_then(|()| to.flush());
 }
 
@@ -153,9 +153,9 @@ mod tests {
 
     #[test]
     fn rows_are_truncated_by_character_width() {
-        assert_eq!(cut("ab日本".to_owned(), 5), "ab日");
-        assert_eq!(cut("ab日本".to_owned(), 6), "ab日本");
-        assert_eq!(cut("abc".to_owned(), 0), "");
+        assert_eq!(truncate("ab日本".to_owned(), 5), "ab日");
+        assert_eq!(truncate("ab日本".to_owned(), 6), "ab日本");
+        assert_eq!(truncate("abc".to_owned(), 0), "");
     }
 
     #[test]

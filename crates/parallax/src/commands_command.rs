@@ -45,7 +45,7 @@ pub(crate) fn run(
     let catalog = parallax_commands::catalog(launch.config(), &launch.extensions());
     match action {
         CommandsAction::List => Ok(list(&catalog)),
-        CommandsAction::Which { name } => which(&catalog, name),
+        CommandsAction::Which { name } => show_command(&catalog, name),
         CommandsAction::Check => Ok(check(&catalog)),
         CommandsAction::New { name, scope } => {
             let path = parallax_commands::new_command(launch.config(), name, (*scope).into())?;
@@ -108,7 +108,7 @@ fn list(catalog: &Catalog) -> CommandResult {
     CommandResult::new(text, json)
 }
 
-fn which(catalog: &Catalog, name: &str) -> Result<CommandResult, Failure> {
+fn show_command(catalog: &Catalog, name: &str) -> Result<CommandResult, Failure> {
     let name = name.strip_prefix('/').unwrap_or(name);
     let Some(command) = catalog.find(name) else {
         let near: Vec<String> =

@@ -17,7 +17,7 @@ explains them and links the page of each command. This page is generated from th
 ";
 
 /// Writes a command and its subcommands.
-fn command(text: &mut String, name: &str, command: &Command) {
+fn write_command(text: &mut String, name: &str, command: &Command) {
     // Its own parser reads the arguments of the server.
     let add = AddArguments::command();
     let command = if name == "parallax mcp add" { &add } else { command };
@@ -41,7 +41,7 @@ fn command(text: &mut String, name: &str, command: &Command) {
     }
     for inner in command.get_subcommands() {
         if !inner.is_hide_set() && inner.get_name() != "help" {
-            self::command(text, &format!("{name} {}", inner.get_name()), inner);
+            self::write_command(text, &format!("{name} {}", inner.get_name()), inner);
         }
     }
 }
@@ -118,7 +118,7 @@ fn page() -> String {
     let mut program = Arguments::command();
     program.build();
     let mut text = INTRO.to_owned();
-    command(&mut text, "parallax", &program);
+    write_command(&mut text, "parallax", &program);
     text.push_str(
         "\nNext: [Command line](../cli-reference.md) and [Headless runs](../headless.md).\n",
     );

@@ -135,12 +135,12 @@ fn main() -> std::process::ExitCode {
                 Invocation::Async(command) => command.run(startup),
             }
         }
-        Err(refusal) => refuse(&refusal, &argv),
+        Err(refusal) => report_invocation_error(&refusal, &argv),
     };
     code.into()
 }
 
-fn refuse(refusal: &InvocationError, argv: &[OsString]) -> ExitCode {
+fn report_invocation_error(refusal: &InvocationError, argv: &[OsString]) -> ExitCode {
     let format = usage::requested_format(argv);
     let (stdout, stderr) = (&mut io::stdout(), &mut io::stderr());
     match refusal {

@@ -36,7 +36,7 @@ pub(crate) fn run(action: &PolicyAction) -> Result<ExitCode, Failure> {
             let rules = policy.list();
             warn(&warnings);
             Ok(print_text(&if *json {
-                pretty(serde_json::to_value(&rules))
+                pretty_json(serde_json::to_value(&rules))
             } else {
                 format_rules(&rules)
             }))
@@ -112,7 +112,7 @@ fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure> {
         }
         value
     });
-    Ok(print_text(&pretty(value)))
+    Ok(print_text(&pretty_json(value)))
 }
 
 /// Returns the tool and its arguments.
@@ -193,7 +193,7 @@ fn lint_files(files: &[PathBuf], tier: Tier, json: bool) -> ExitCode {
         })
         .collect();
     let text = if json {
-        pretty(serde_json::to_value(&problems))
+        pretty_json(serde_json::to_value(&problems))
     } else if problems.is_empty() {
         "No problems found.\n".to_owned()
     } else {
@@ -309,7 +309,7 @@ fn decision_name(decision: Decision) -> &'static str {
     }
 }
 
-fn pretty(value: Result<Value, serde_json::Error>) -> String {
+fn pretty_json(value: Result<Value, serde_json::Error>) -> String {
     let value = value.unwrap_or_else(|error| json!(error.to_string()));
     json_document(&value)
 }

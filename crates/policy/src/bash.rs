@@ -24,8 +24,8 @@ mod write_targets;
 pub use analyze::{analyze, analyze_expanded};
 pub use created_directories::is_created_by_line;
 pub use danger::{
-    Destruction, DestructionKind, assignment_control_reason, checked_out, dangerous, destructive,
-    may_destroy,
+    Destruction, DestructionKind, assignment_control_reason, checked_out, danger_reason,
+    destruction, may_destroy,
 };
 pub use git::{GitCall, git_subcommand, uses_git};
 pub use git_config::{
@@ -39,4 +39,4 @@ pub use required_access::{needs_network, needs_outside, runs_code};
 pub use safe::{
     SafeReadRoots, changes_git, command_is_safe, is_harmless_redirection, is_safe, is_safe_text,
 };
-pub use write_targets::{placed_paths, written};
+pub use write_targets::{placed_paths, written_paths};

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::arguments_text::arguments_text;
 use crate::bash::{self, Command, Redirection, RedirectionKind, ShellLine, Word};
-use crate::names::{SHELL, canonical};
+use crate::names::{SHELL, canonical_name};
 use crate::path_condition::{PathRoots, shared_with_user};
 use crate::paths::{self, ProtectedPaths};
 use crate::permissive_scan::{PermissiveScan, scan};
@@ -114,7 +114,9 @@ impl<'a> CallQuery<'a> {
             match &self.shell {
                 Some(shell) => {
                     paths.extend(effects.reads.iter().cloned());
-                    paths.extend(shell.written().iter().filter_map(WriteTarget::path).cloned());
+                    paths.extend(
+                        shell.write_targets().iter().filter_map(WriteTarget::path).cloned(),
+                    );
                 }
                 None => {
                     paths.extend(effects.reads.iter().cloned());
@@ -138,7 +140,7 @@ fn agent_of<'a>(query: &Query<'a>) -> Option<&'a str> {
 pub(crate) fn tool_names<'a>(tool: &'a str, aliases: &'a [String]) -> Vec<&'a str> {
     let mut names = Vec::with_capacity(aliases.len() + 2);
     names.push(tool);
-    for name in aliases.iter().map(String::as_str).chain([tool]).map(canonical) {
+    for name in aliases.iter().map(String::as_str).chain([tool]).map(canonical_name) {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -349,13 +351,13 @@ impl<'a> ShellCall<'a> {
             matches!(command.name(), Some("bsdtar" | "patch" | "rsync" | "scp" | "tar" | "unzip"))
         };
         if let Some(command) = of_commands.clone().find(unpacks)
-            && !bash::written(command).is_empty()
+            && !bash::written_paths(command).is_empty()
         {
             return Some(command.source.clone());
         }
         let words = of_redirections
             .map(|redirection| redirection.target.clone())
-            .chain(of_commands.flat_map(bash::written));
+            .chain(of_commands.flat_map(bash::written_paths));
         let mut targets = words.flat_map(|word| {
             self.paths_for(&word).into_iter().map(move |target| (word.source.clone(), target))
         });
@@ -396,7 +398,7 @@ impl<'a> ShellCall<'a> {
     pub(crate) fn is_read_only(&self, index: usize) -> bool {
         self.is_safe(index)
             || self.line.commands.get(index).is_some_and(|command| {
-                bash::written(command).is_empty()
+                bash::written_paths(command).is_empty()
                     && command.name().is_some_and(|name| READERS.contains(&name))
             })
     }
@@ -437,7 +439,7 @@ impl<'a> ShellCall<'a> {
     }
 
     /// Returns the paths that the commands and redirections write to.
-    pub(crate) fn written(&self) -> &[WriteTarget] {
+    pub(crate) fn write_targets(&self) -> &[WriteTarget] {
         self.write_targets.get_or_init(|| {
             let redirected = self.line.redirections.iter().filter(|redirection| {
                 matches!(redirection.kind, RedirectionKind::Write | RedirectionKind::Append)
@@ -445,7 +447,9 @@ impl<'a> ShellCall<'a> {
             let mut written: Vec<WriteTarget> =
                 redirected.flat_map(|redirection| self.paths_for(&redirection.target)).collect();
             for command in &self.line.commands {
-                written.extend(bash::written(command).iter().flat_map(|word| self.paths_for(word)));
+                written.extend(
+                    bash::written_paths(command).iter().flat_map(|word| self.paths_for(word)),
+                );
             }
             written
         })
@@ -511,7 +515,7 @@ impl<'a> ShellCall<'a> {
     }
 
     pub(crate) fn may_run_outside(&self) -> bool {
-        !paths::inside(&self.directory, self.workspace)
+        !paths::is_inside(&self.directory, self.workspace)
     }
 
     fn part_arguments(&self, index: usize, query: &Query<'_>) -> &str {
@@ -581,7 +585,7 @@ fn directories_of(line: &ShellLine, directory: &Path, home: Option<&Path>) -> Op
 
 fn is_open(path: &Path, roots: &[PathBuf]) -> bool {
     path == Path::new("/dev/null")
-        || (paths::inside(path, roots) && !paths::is_inaccessible(path, roots))
+        || (paths::is_inside(path, roots) && !paths::is_inaccessible(path, roots))
 }
 
 /// Returns the part of a word that may name a path: what follows `=` and `@`, if anything does.

@@ -8,7 +8,7 @@ use crate::paths;
 /// Returns the union of both.
 pub(crate) fn union(one: &Permissions, other: &Permissions) -> Permissions {
     let contained = |paths: &[std::path::PathBuf], directories: &[std::path::PathBuf]| {
-        paths.iter().filter(|path| paths::inside(path, directories)).cloned().collect::<Vec<_>>()
+        paths.iter().filter(|path| paths::is_inside(path, directories)).cloned().collect::<Vec<_>>()
     };
     let common = |one: &[std::path::PathBuf], other: &[std::path::PathBuf]| {
         let mut paths = contained(one, other);
@@ -22,7 +22,7 @@ pub(crate) fn union(one: &Permissions, other: &Permissions) -> Permissions {
     let readable = |files: &FilePermissions| [files.read.as_slice(), &files.write].concat();
     let write = common(&one.file_system.write, &other.file_system.write);
     let mut read = common(&readable(&one.file_system), &readable(&other.file_system));
-    read.retain(|path| !paths::inside(path, &write));
+    read.retain(|path| !paths::is_inside(path, &write));
     Permissions {
         network: one.network && other.network,
         host_loopback: one.host_loopback && other.host_loopback,
@@ -46,7 +46,7 @@ pub(crate) fn missing_permissions(
     let roots = directories.workspace;
     beyond.file_system.write.retain(|path| {
         readonly
-            || !paths::inside(path, roots)
+            || !paths::is_inside(path, roots)
             || directories.protected.contains(path)
             || paths::defines_hidden_files(path)
     });

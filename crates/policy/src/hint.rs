@@ -30,13 +30,12 @@ pub(crate) fn needs(call: &CallQuery<'_>) -> String {
     let query = call.query;
     let name = query.tool;
     let roots = query.workspace;
-    let ordinary_edit = query.kind == ToolKind::Edit
-        && !query.effects.writes.is_empty()
-        && query
-            .effects
-            .writes
-            .iter()
-            .all(|path| paths::inside(path, roots) && !call.folders.protected.restrict(path));
+    let ordinary_edit =
+        query.kind == ToolKind::Edit
+            && !query.effects.writes.is_empty()
+            && query.effects.writes.iter().all(|path| {
+                paths::is_inside(path, roots) && !call.folders.protected.restrict(path)
+            });
     if ordinary_edit || query.kind == ToolKind::Fetch || name == "save_memory" {
         format!("`--approval-mode auto_edit` or `--allowed-tools {name}`")
     } else {
@@ -67,7 +66,7 @@ fn prefixes(shell: &ShellCall<'_>) -> Option<Vec<String>> {
 /// like one.
 pub(crate) fn narrowest_prefix(command: &Command) -> Option<Vec<String>> {
     let (program, rest) = command.words.split_first()?;
-    let program = plain(program)?;
+    let program = plain_text(program)?;
     match rest.first().and_then(subcommand) {
         Some(second) => Some(vec![program.to_owned(), second.to_owned()]),
         None => Some(vec![program.to_owned()]),
@@ -75,14 +74,14 @@ pub(crate) fn narrowest_prefix(command: &Command) -> Option<Vec<String>> {
 }
 
 /// Returns the text of a word that can be used in a flag without quoting.
-fn plain(word: &Word) -> Option<&str> {
+fn plain_text(word: &Word) -> Option<&str> {
     let text = word.text.as_deref()?;
     let fits = !word.quoted && !word.glob && !text.is_empty() && !text.contains([',', '(']);
     fits.then_some(text)
 }
 
 fn subcommand(word: &Word) -> Option<&str> {
-    plain(word).filter(|text| {
+    plain_text(word).filter(|text| {
         text.starts_with(|first: char| first.is_ascii_lowercase())
             && text.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'-' | b':'))
     })

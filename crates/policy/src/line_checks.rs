@@ -72,12 +72,12 @@ pub(crate) fn approval_reasons(
     if yolo && !call.query.interactive {
         return doubts;
     }
-    destruction(call, shell, &mut doubts);
+    check_destruction(call, shell, &mut doubts);
     check_outside_paths(call, shell, granted, &mut doubts);
     let expanded = shell.expanded_line();
     if !std::ptr::eq(expanded, shell) {
         let mut more = Vec::new();
-        destruction(call, expanded, &mut more);
+        check_destruction(call, expanded, &mut more);
         check_outside_paths(call, expanded, granted, &mut more);
         // Skip reasons that the line as written already gave.
         more.retain(|doubt| !doubts.iter().any(|known| known.reason == doubt.reason));
@@ -97,7 +97,7 @@ pub(crate) fn approval_reasons(
         ));
     }
     for command in &line.commands {
-        if let Some(reason) = bash::dangerous(command) {
+        if let Some(reason) = bash::danger_reason(command) {
             let reason = format!("`{}`: {reason}", shorten(&command.source));
             doubts.push(ApprovalReason::always_ask("dangerous command", reason));
         }
@@ -139,7 +139,7 @@ pub(crate) fn approval_reasons(
 }
 
 fn build_files(call: &CallQuery<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
-    let written = shell.written().iter().filter_map(WriteTarget::path);
+    let written = shell.write_targets().iter().filter_map(WriteTarget::path);
     if let Some(path) = written.into_iter().find(|path| is_build_file(path)) {
         doubts.push(ApprovalReason::when_not_allowed(
             "build-file guard",
@@ -164,11 +164,15 @@ fn build_files(call: &CallQuery<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<App
 /// Returns the commands of the line that destroy data, as written.
 pub(crate) fn destructive_commands(call: &CallQuery<'_>, shell: &ShellCall<'_>) -> Vec<String> {
     let mut doubts = Vec::new();
-    destruction(call, shell, &mut doubts);
+    check_destruction(call, shell, &mut doubts);
     doubts.into_iter().filter_map(|doubt| doubt.destroyed_by).collect()
 }
 
-fn destruction(call: &CallQuery<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
+fn check_destruction(
+    call: &CallQuery<'_>,
+    shell: &ShellCall<'_>,
+    doubts: &mut Vec<ApprovalReason>,
+) {
     let own = |word: &bash::Word| match shell.paths_for(word).as_slice() {
         [] => false,
         targets => targets.iter().all(|target| match target {
@@ -179,7 +183,7 @@ fn destruction(call: &CallQuery<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<App
         }),
     };
     for (index, command) in shell.line.commands.iter().enumerate() {
-        let found = bash::destructive(command).or_else(|| bash::may_destroy(command));
+        let found = bash::destruction(command).or_else(|| bash::may_destroy(command));
         let Some(destruction) = found else { continue };
         let is_own =
             |word: &bash::Word| own(word) || bash::is_created_by_line(&shell.line, index, word);
@@ -223,7 +227,7 @@ fn check_outside_paths(
     doubts: &mut Vec<ApprovalReason>,
 ) {
     // Needed only in permissive modes; the other modes already ask for every command.
-    for target in shell.written() {
+    for target in shell.write_targets() {
         match target {
             WriteTarget::Path(path) => {
                 if call.folders.are_outside(path) && !may_write(path, granted) {
@@ -256,8 +260,11 @@ fn check_protected_paths(
     let roots = call.query.workspace;
     let needs_approval =
         |path: &Path| call.folders.protected.contains(path) || paths::is_agent_rules(path, roots);
-    let found =
-        shell.written().iter().filter_map(WriteTarget::path).find(|path| needs_approval(path));
+    let found = shell
+        .write_targets()
+        .iter()
+        .filter_map(WriteTarget::path)
+        .find(|path| needs_approval(path));
     let found = found.cloned().or_else(|| {
         let trees = shell.line.commands.iter().flat_map(bash::placed_paths);
         let mut targets = trees.flat_map(|word| shell.paths_for(&word));

@@ -4,7 +4,7 @@ use parallax_protocol::built_in_tools::{BUILT_IN_TOOLS, BuiltInTool};
 
 /// Returns the registered name of a tool for an old or class-style name, and any other name
 /// unchanged.
-pub(crate) fn canonical(name: &str) -> &str {
+pub(crate) fn canonical_name(name: &str) -> &str {
     let means = |tool: &&BuiltInTool| {
         tool.settings_names.contains(&name) || tool.former_names.contains(&name)
     };
@@ -40,7 +40,7 @@ pub(crate) fn known_names() -> Vec<&'static str> {
 
 /// Returns the known word nearest to a misspelled one, at most three edits away. Returns `None` if
 /// no word is near enough or the word itself is known.
-pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest_word<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     const MAX_EDITS: usize = 3;
     const MAX_LENGTH: usize = 64;
     // A short word is close to every other word.
@@ -58,14 +58,14 @@ pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{known_names, nearest};
+    use super::{known_names, nearest_word};
 
     #[test]
     fn similar_names_are_suggested() {
-        assert_eq!(nearest("write_fiel", &known_names()), Some("write_file"));
-        assert_eq!(nearest("run_shel_comand", &known_names()), Some("run_shell_command"));
-        assert_eq!(nearest("write_file", &known_names()), None);
-        assert_eq!(nearest("my_own_tool", &known_names()), None);
-        assert_eq!(nearest("g", &known_names()), None);
+        assert_eq!(nearest_word("write_fiel", &known_names()), Some("write_file"));
+        assert_eq!(nearest_word("run_shel_comand", &known_names()), Some("run_shell_command"));
+        assert_eq!(nearest_word("write_file", &known_names()), None);
+        assert_eq!(nearest_word("my_own_tool", &known_names()), None);
+        assert_eq!(nearest_word("g", &known_names()), None);
     }
 }

@@ -57,7 +57,8 @@ impl PathRoots<'_> {
     pub(crate) fn contains(&self, scope: PathScope, path: &Path, strictly: bool) -> bool {
         match scope {
             PathScope::Workspace => {
-                paths::inside(path, self.workspace) && !(strictly && self.protected.restrict(path))
+                paths::is_inside(path, self.workspace)
+                    && !(strictly && self.protected.restrict(path))
             }
             PathScope::Plans => self.plans.is_some_and(|folder| path.starts_with(folder)),
             PathScope::Temporary => self.is_temporary(path),
@@ -65,12 +66,12 @@ impl PathRoots<'_> {
     }
 
     fn is_temporary(&self, path: &Path) -> bool {
-        paths::inside(path, self.temporary) && !paths::inside(path, &self.not_temporary)
+        paths::is_inside(path, self.temporary) && !paths::is_inside(path, &self.not_temporary)
     }
 
     /// Whether a write to the path is a write outside these directories.
     pub(crate) fn are_outside(&self, path: &Path) -> bool {
-        !(paths::inside(path, self.workspace)
+        !(paths::is_inside(path, self.workspace)
             || self.is_temporary(path)
             || self.plans.is_some_and(|folder| path.starts_with(folder))
             || paths::is_stream(path))

@@ -5,12 +5,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(crate) use parallax_protocol::paths::lexical as resolve;
+pub(crate) use parallax_protocol::paths::join_lexically as resolve;
 use parallax_protocol::protected_links::{FindLinkTargets, LinkTargets};
 use parallax_protocol::protected_names::{self, Protection, fold};
 
 /// Whether the path is one of the roots or is inside one. The path must be resolved.
-pub(crate) fn inside(path: &Path, roots: &[PathBuf]) -> bool {
+pub(crate) fn is_inside(path: &Path, roots: &[PathBuf]) -> bool {
     roots.iter().any(|root| path.starts_with(root))
 }
 
@@ -63,7 +63,9 @@ impl<'a> ProtectedPaths<'a> {
     /// Whether a protected link points to the path or to a directory above it, or the path is in a
     /// git directory.
     fn is_linked(&self, path: &Path) -> bool {
-        let Some(finder) = self.finder.filter(|_| inside(path, self.roots)) else { return false };
+        let Some(finder) = self.finder.filter(|_| is_inside(path, self.roots)) else {
+            return false;
+        };
         let targets = self.link_targets.get_or_init(|| finder.link_targets(self.roots));
         targets.contains(path) || targets.is_in_git_directory(path)
     }

@@ -134,7 +134,7 @@ impl Policy {
         let mut exempt: Option<&RuleSource> = None;
         for rule in self.rules().filter(|rule| counts(rule)) {
             let mismatch = rule.conditions.mismatch(call, subject, rule.decision);
-            trace.rule(rule, mismatch);
+            trace.record_rule(rule, mismatch);
             if mismatch.is_some() || exempt == Some(&rule.source) {
                 continue;
             }

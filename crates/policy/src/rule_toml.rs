@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use crate::checker::{Checker, CheckerKind};
 use crate::command_prefix::CommandPrefix;
 use crate::conditions::{Commands, Conditions};
-use crate::names::nearest;
+use crate::names::nearest_word;
 use crate::problem::{Problem, ProblemKind, Severity};
 use crate::rule::{Priority, Rule, RuleSource};
 use crate::rule_file::{RuleFile, Tier};
@@ -91,7 +91,7 @@ pub(crate) fn read(file: &RuleFile, reading: ParseOptions<'_>) -> ParsedRules {
     match &file.text {
         Ok(text) => {
             reader.lines = LineNumbers::new(text);
-            reader.file(text);
+            reader.read_file(text);
         }
         Err(reason) => reader.report(
             None,
@@ -130,7 +130,7 @@ impl<'t> RuleReader<'t> {
         });
     }
 
-    fn file(&mut self, text: &str) {
+    fn read_file(&mut self, text: &str) {
         let table = match toml_table::parse(text) {
             Ok(table) => table,
             Err((line, message)) => {
@@ -157,7 +157,7 @@ impl<'t> RuleReader<'t> {
                         let line = self.lines.line_of(&item.span());
                         match item.get_ref() {
                             DeValue::Table(table) if name == "rule" => {
-                                self.rule(index + 1, line, table);
+                                self.read_rule_table(index + 1, line, table);
                             }
                             DeValue::Table(table) => self.checker(index + 1, line, table),
                             _ => self.report(Some(index + 1), true, not_a_table(name, line)),
@@ -174,14 +174,15 @@ impl<'t> RuleReader<'t> {
                         kind: ProblemKind::SchemaValidation,
                         line: Some(line),
                         message: format!("unknown key `{name}`"),
-                        suggestion: nearest(name, &["rule", "safety_checker"]).map(str::to_owned),
+                        suggestion: nearest_word(name, &["rule", "safety_checker"])
+                            .map(str::to_owned),
                     },
                 ),
             }
         }
     }
 
-    fn rule(&mut self, number: usize, line: usize, table: &DeTable<'_>) {
+    fn read_rule_table(&mut self, number: usize, line: usize, table: &DeTable<'_>) {
         match self.read_rule(number, line, table) {
             Ok(Some(rule)) => self.loaded.rules.push(rule),
             Ok(None) => {}
@@ -217,14 +218,15 @@ impl<'t> RuleReader<'t> {
                         `ask_user`"
                 ));
                 return Err(InvalidRule {
-                    suggestion: nearest(other, &["allow", "deny", "ask_user"]).map(str::to_owned),
+                    suggestion: nearest_word(other, &["allow", "deny", "ask_user"])
+                        .map(str::to_owned),
                     ..fault
                 });
             }
         };
         self.unknown_keys(number, table, RULE_KEYS, decision == Decision::Allow)?;
         let priority = self.priority(table, true)?;
-        let mut conditions = self.conditions(number, line, table)?;
+        let mut conditions = self.read_conditions(number, line, table)?;
         if self.tier == Tier::Extension && conditions.modes.contains(&ApprovalMode::Yolo) {
             self.ignore_rule(number, line, "extension rules do not apply in `yolo` mode");
             conditions.modes.retain(|mode| *mode != ApprovalMode::Yolo);
@@ -304,7 +306,7 @@ impl<'t> RuleReader<'t> {
         table: &DeTable<'_>,
     ) -> Result<Checker, InvalidRule> {
         self.unknown_keys(number, table, CHECKER_KEYS, false)?;
-        let conditions = self.conditions(number, line, table)?;
+        let conditions = self.read_conditions(number, line, table)?;
         let priority = self.priority(table, false)?;
         let Some(value) = get(table, "checker", "checker") else {
             return Err(schema(
@@ -422,7 +424,7 @@ impl<'t> RuleReader<'t> {
                 continue;
             }
             let known: Vec<&str> = CONDITION_KEYS.iter().chain(more).copied().collect();
-            let near = nearest(name, &known);
+            let near = nearest_word(name, &known);
             let fault = InvalidRule {
                 line: Some(self.lines.line_of(&key.span())),
                 suggestion: near.map(str::to_owned),

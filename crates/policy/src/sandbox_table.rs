@@ -8,7 +8,7 @@ use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_protocol::policy::ApprovalMode;
 use toml::de::{DeTable, DeValue};
 
-use crate::names::nearest;
+use crate::names::nearest_word;
 use crate::problem::{Problem, ProblemKind, Severity};
 use crate::rule_file::{RuleFile, Tier};
 use crate::toml_table::{self, LineNumbers, TypeMismatch, Value, flag, strings};
@@ -119,8 +119,8 @@ impl SandboxTable {
             Ok(text) => {
                 reader.lines = LineNumbers::new(text);
                 match toml_table::parse(text) {
-                    Ok(table) => reader.table(self, &table),
-                    Err((line, message)) => reader.problem(
+                    Ok(table) => reader.read_table(self, &table),
+                    Err((line, message)) => reader.report_problem(
                         ProblemKind::TomlParse,
                         line,
                         format!("it is not valid TOML ({message}), so the defaults apply"),
@@ -128,7 +128,7 @@ impl SandboxTable {
                     ),
                 }
             }
-            Err(reason) => reader.problem(
+            Err(reason) => reader.report_problem(
                 ProblemKind::FileRead,
                 None,
                 format!("it cannot be read ({reason}), so the defaults apply"),
@@ -189,7 +189,7 @@ struct SandboxTableParser<'a> {
 }
 
 impl SandboxTableParser<'_> {
-    fn problem(
+    fn report_problem(
         &mut self,
         kind: ProblemKind,
         line: Option<usize>,
@@ -212,19 +212,24 @@ impl SandboxTableParser<'_> {
         });
     }
 
-    fn unknown(&mut self, key: &str, value: &Value<'_>, known: &[&str]) {
+    fn report_unknown_key(&mut self, key: &str, value: &Value<'_>, known: &[&str]) {
         let line = self.lines.line_of(&value.span());
         let message = format!("unknown key `{key}`");
-        self.problem(ProblemKind::SchemaValidation, Some(line), message, nearest(key, known));
+        self.report_problem(
+            ProblemKind::SchemaValidation,
+            Some(line),
+            message,
+            nearest_word(key, known),
+        );
     }
 
     fn report_type(&mut self, key: &str, value: &Value<'_>, expected: &TypeMismatch) {
         let line = self.lines.line_of(&value.span());
         let message = format!("`{key}` must be {}; the default applies", expected.0);
-        self.problem(ProblemKind::SchemaValidation, Some(line), message, None);
+        self.report_problem(ProblemKind::SchemaValidation, Some(line), message, None);
     }
 
-    fn inner<'v, 't>(&mut self, key: &str, value: &'v Value<'t>) -> Option<&'v DeTable<'t>> {
+    fn inner_table<'v, 't>(&mut self, key: &str, value: &'v Value<'t>) -> Option<&'v DeTable<'t>> {
         match value.get_ref() {
             DeValue::Table(table) => Some(table),
             _ => {
@@ -234,9 +239,9 @@ impl SandboxTableParser<'_> {
         }
     }
 
-    fn table(&mut self, into: &mut SandboxTable, table: &DeTable<'_>) {
+    fn read_table(&mut self, into: &mut SandboxTable, table: &DeTable<'_>) {
         for (key, value) in table {
-            let Some(inner) = self.inner(key.get_ref(), value) else { continue };
+            let Some(inner) = self.inner_table(key.get_ref(), value) else { continue };
             match key.get_ref().as_ref() {
                 "modes" => {
                     for (mode, value) in inner {
@@ -246,7 +251,7 @@ impl SandboxTableParser<'_> {
                             "accepting_edits" | "autoEdit" | "auto_edit" => &mut into.accept_edits,
                             "yolo" => &mut into.yolo,
                             other => {
-                                self.unknown(
+                                self.report_unknown_key(
                                     other,
                                     value,
                                     &["plan", "default", "accepting_edits", "yolo"],
@@ -254,24 +259,24 @@ impl SandboxTableParser<'_> {
                                 continue;
                             }
                         };
-                        if let Some(table) = self.inner(mode.get_ref(), value) {
-                            self.mode(row, table);
+                        if let Some(table) = self.inner_table(mode.get_ref(), value) {
+                            self.read_mode(row, table);
                         }
                     }
                 }
                 "commands" => {
                     for (name, value) in inner {
-                        let Some(table) = self.inner(name.get_ref(), value) else { continue };
+                        let Some(table) = self.inner_table(name.get_ref(), value) else { continue };
                         let row = into.commands.entry(name.get_ref().to_string()).or_default();
-                        self.command(row, table);
+                        self.read_program(row, table);
                     }
                 }
-                other => self.unknown(other, value, &["modes", "commands"]),
+                other => self.report_unknown_key(other, value, &["modes", "commands"]),
             }
         }
     }
 
-    fn mode(&mut self, row: &mut ModePermissions, table: &DeTable<'_>) {
+    fn read_mode(&mut self, row: &mut ModePermissions, table: &DeTable<'_>) {
         for (key, value) in table {
             let key = key.get_ref().as_ref();
             let switch = match key {
@@ -304,7 +309,7 @@ impl SandboxTableParser<'_> {
                         "caches",
                         "hostLoopback",
                     ];
-                    self.unknown(other, value, &known);
+                    self.report_unknown_key(other, value, &known);
                     continue;
                 }
             };
@@ -315,7 +320,7 @@ impl SandboxTableParser<'_> {
         }
     }
 
-    fn command(&mut self, row: &mut ProgramPermissions, table: &DeTable<'_>) {
+    fn read_program(&mut self, row: &mut ProgramPermissions, table: &DeTable<'_>) {
         for (key, value) in table {
             match key.get_ref().as_ref() {
                 "allowed_paths" | "allowedPaths" => match strings(value) {
@@ -334,7 +339,7 @@ impl SandboxTableParser<'_> {
                     Ok(set) => row.allow_network = set,
                     Err(expected) => self.report_type("allow_network", value, &expected),
                 },
-                other => self.unknown(other, value, &["allowed_paths", "allow_network"]),
+                other => self.report_unknown_key(other, value, &["allowed_paths", "allow_network"]),
             }
         }
     }

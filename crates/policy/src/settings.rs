@@ -11,7 +11,7 @@ use crate::arguments_text::arguments_text;
 use crate::build_guard::BuildFileGuard;
 use crate::command_prefix::CommandPrefix;
 use crate::conditions::Commands;
-use crate::names::{SHELL, canonical};
+use crate::names::{SHELL, canonical_name};
 use crate::pattern;
 use crate::rule::{ALLOWED, Rule, RuleSource};
 use crate::rule_file::RuleFile;
@@ -205,7 +205,7 @@ fn read(entries: &[String], key: &str, strict: bool, notices: &mut Vec<String>) 
             continue;
         };
         let name = name.trim();
-        if canonical(name) == SHELL {
+        if canonical_name(name) == SHELL {
             match argument.trim() {
                 // Empty parentheses must not allow every command.
                 "" if !strict => notices.push(format!(

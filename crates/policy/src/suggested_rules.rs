@@ -216,7 +216,7 @@ fn for_line(
         return Vec::new();
     }
     let mut permissions = permissions.clone();
-    for path in shell.written().iter().filter_map(WriteTarget::path) {
+    for path in shell.write_targets().iter().filter_map(WriteTarget::path) {
         if call.folders.are_outside(path) && !permissions.file_system.write.contains(path) {
             permissions.file_system.write.push(path.clone());
         }
@@ -239,7 +239,7 @@ fn for_line(
     let all = |prefix: fn(&Command) -> Option<String>| {
         with(commands.iter().map(|command| prefix(command)).collect())
     };
-    let mut suggested_rules: Vec<Option<SuggestedRule>> = vec![all(exact)];
+    let mut suggested_rules: Vec<Option<SuggestedRule>> = vec![all(exact_command)];
     if !permissions.outside {
         suggested_rules.push(all(without_operands));
         suggested_rules.push(all(narrowest_prefix));
@@ -262,8 +262,8 @@ fn for_line(
 /// Returns the program and its subcommand without operands if that is not more dangerous than the
 /// command itself, otherwise all words.
 fn without_operands(command: &Command) -> Option<String> {
-    if bash::dangerous(command).is_some() || bash::destructive(command).is_some() {
-        return exact(command);
+    if bash::danger_reason(command).is_some() || bash::destruction(command).is_some() {
+        return exact_command(command);
     }
     let prefix = bash::prefixes(command).into_iter().next().unwrap_or_default();
     let runs_module = matches!(prefix.as_slice(), [_, option, _, ..] if option == "-m");
@@ -273,7 +273,7 @@ fn without_operands(command: &Command) -> Option<String> {
         && command.words.len() > 1;
     let is_relative = prefix.first().is_none_or(|program| program.starts_with('.'));
     match is_whole || is_relative || (accepts_arbitrary_words(command) && !runs_module) {
-        true => exact(command),
+        true => exact_command(command),
         false => Some(join_words(&prefix)),
     }
 }
@@ -284,7 +284,7 @@ fn join_words(words: &[String]) -> String {
 
 /// Returns all words of the command if the text determines them. No further words may follow if the
 /// program runs or destroys its arguments.
-fn exact(command: &Command) -> Option<String> {
+fn exact_command(command: &Command) -> Option<String> {
     let words: Option<Vec<String>> =
         command.words.iter().map(|word| word.text.clone().filter(|_| !word.glob)).collect();
     let end = if accepts_arbitrary_words(command) { " $" } else { "" };
@@ -394,7 +394,7 @@ fn for_tool(call: &CallQuery<'_>, permissions: &Permissions) -> Vec<SuggestedRul
 /// Returns one glob for the files that a line with redirections reads and writes, or `None` if no
 /// files can be named.
 fn files_of(call: &CallQuery<'_>, shell: &ShellCall<'_>) -> Option<String> {
-    let known = shell.written().iter().all(|target| target.path().is_some());
+    let known = shell.write_targets().iter().all(|target| target.path().is_some());
     let mut globs: Vec<String> = Vec::new();
     for path in call.paths() {
         let glob = for_path(path, call.query.workspace).into_iter().next()?;

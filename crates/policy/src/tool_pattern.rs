@@ -1,6 +1,6 @@
 //! Patterns for tool names in rules.
 
-use crate::names::canonical;
+use crate::names::canonical_name;
 
 /// A pattern for the tools that a rule applies to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl ToolPattern {
             Some((prefix, suffix)) => {
                 Self::Wildcard { prefix: prefix.to_owned(), suffix: suffix.to_owned() }
             }
-            None => Self::Exact(canonical(text).to_owned()),
+            None => Self::Exact(canonical_name(text).to_owned()),
         }
     }
 

@@ -89,7 +89,7 @@ impl Trace {
         Self { is_enabled: true, ..Self::default() }
     }
 
-    pub(crate) fn rule(&mut self, rule: &Rule, mismatch: Option<Mismatch>) {
+    pub(crate) fn record_rule(&mut self, rule: &Rule, mismatch: Option<Mismatch>) {
         if !self.is_enabled {
             return;
         }
@@ -102,7 +102,7 @@ impl Trace {
     }
 
     /// Assigns the rules recorded so far to a command.
-    pub(crate) fn command(&mut self, command: &str, decision: Decision, rule: &str) {
+    pub(crate) fn record_command(&mut self, command: &str, decision: Decision, rule: &str) {
         if !self.is_enabled {
             return;
         }

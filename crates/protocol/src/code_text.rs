@@ -56,11 +56,11 @@ fn reveal(text: &str, is_revealed: impl Fn(&str, char) -> bool) -> String {
 pub fn check_name(text: &str) -> Result<(), String> {
     match text.chars().find(|char| char.is_control() || is_bidi(*char)) {
         None => Ok(()),
-        Some(char) => Err(refusal(char)),
+        Some(char) => Err(rejection_message(char)),
     }
 }
 
-fn refusal(char: char) -> String {
+fn rejection_message(char: char) -> String {
     format!("contains the control character U+{:04X}", u32::from(char))
 }
 
@@ -74,7 +74,7 @@ pub fn check_command(text: &str) -> Result<(), String> {
         |char: char| (char.is_control() && !matches!(char, '\n' | '\t')) || is_bidi(char);
     match text.chars().find(|char| is_refused(*char)) {
         None => Ok(()),
-        Some(char) => Err(refusal(char)),
+        Some(char) => Err(rejection_message(char)),
     }
 }
 

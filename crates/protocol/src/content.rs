@@ -196,7 +196,7 @@ impl Part {
     }
 
     /// Returns a copy without the given top-level key, for repairs.
-    pub fn without(&self, key: &str) -> Self {
+    pub fn without_key(&self, key: &str) -> Self {
         let mut object = self.object.clone();
         object.shift_remove(key);
         Self::from(object)
@@ -248,7 +248,7 @@ impl Part {
 
     /// Returns data that only the provider understands and that must be sent back to it unchanged.
     /// It is not part of the JSON; see [`Content::seal_for`].
-    pub fn opaque(&self) -> Option<&RawValue> {
+    pub fn opaque_data(&self) -> Option<&RawValue> {
         self.opaque.as_deref()
     }
 
@@ -519,7 +519,7 @@ impl SealedContent {
         self.inner.json.get()
     }
     /// Returns the JSON as a raw value, for embedding in a larger document.
-    pub fn raw(&self) -> &RawValue {
+    pub fn raw_json(&self) -> &RawValue {
         &self.inner.json
     }
     /// Parses the content.

@@ -125,7 +125,7 @@ impl HookEvent {
     }
 
     /// Whether hooks can block the event. For other events, they are only notified.
-    pub fn can_be_refused(self) -> bool {
+    pub fn can_be_denied(self) -> bool {
         match self {
             Self::BeforeAgent
             | Self::AfterAgent

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// Joins `path` to `base` (or uses `path` alone if it is absolute) and resolves `.` and `..`
 /// lexically. A `..` at the root stays at the root, as on disk.
-pub fn lexical(base: &Path, path: &Path) -> PathBuf {
+pub fn join_lexically(base: &Path, path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for component in base.join(path).components() {
         match component {
@@ -31,7 +31,11 @@ mod tests {
             ("/y/..", "/"),
             ("", "/w"),
         ] {
-            assert_eq!(lexical(Path::new("/w"), Path::new(path)), Path::new(expected), "{path}");
+            assert_eq!(
+                join_lexically(Path::new("/w"), Path::new(path)),
+                Path::new(expected),
+                "{path}"
+            );
         }
     }
 }

@@ -37,7 +37,7 @@ impl LinkTargets {
     }
 
     /// Returns the one that is the path or the outermost directory around it.
-    pub fn containing(&self, path: &Path) -> Option<&PathBuf> {
+    pub fn containing_target(&self, path: &Path) -> Option<&PathBuf> {
         path.ancestors().filter_map(|ancestor| self.paths.get(ancestor)).last()
     }
 }

@@ -71,7 +71,8 @@ pub(crate) fn cache_models(
     provider: &Provider,
     listed: &[ListedModel],
 ) -> DiscoveredModels {
-    let named = listed.iter().map(|it| (format!("{}:{}", provider.name, it.id), described(it)));
+    let named =
+        listed.iter().map(|it| (format!("{}:{}", provider.name, it.id), discovered_model(it)));
     let time = now();
     let written = parallax_config::rewrite_file(&file(dirs), |text| {
         let mut stored: CachedModels = serde_json::from_str(text).unwrap_or_default();
@@ -79,8 +80,9 @@ pub(crate) fn cache_models(
         if entry.base_url != provider.base_url {
             *entry = CachedProvider { base_url: provider.base_url.clone(), ..Default::default() };
         }
-        let models =
-            listed.iter().map(|it| (it.id.clone(), CachedModel { time, model: described(it) }));
+        let models = listed
+            .iter()
+            .map(|it| (it.id.clone(), CachedModel { time, model: discovered_model(it) }));
         entry.models.extend(models);
         // Strings and numbers cannot fail to serialize.
         Ok(serde_json::to_string(&stored).unwrap_or_default())
@@ -102,7 +104,7 @@ pub(crate) fn read_gemini(dirs: &UserDirs, base_url: &str) -> DiscoveredModels {
 /// applies. Blocking.
 pub(crate) fn cache_gemini_models(dirs: &UserDirs, base_url: &str, listed: &[ListedModel]) {
     let time = now();
-    let model = |it: &ListedModel| CachedModel { time, model: described(it) };
+    let model = |it: &ListedModel| CachedModel { time, model: discovered_model(it) };
     let stored = CachedProvider {
         base_url: base_url.to_owned(),
         models: listed.iter().map(|it| (it.id.clone(), model(it))).collect(),
@@ -116,7 +118,7 @@ pub(crate) fn cache_gemini_models(dirs: &UserDirs, base_url: &str, listed: &[Lis
     }
 }
 
-fn described(listed: &ListedModel) -> DiscoveredModel {
+fn discovered_model(listed: &ListedModel) -> DiscoveredModel {
     DiscoveredModel {
         context_window: listed.context_window,
         max_output: listed.max_output,

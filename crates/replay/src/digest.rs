@@ -50,7 +50,7 @@ impl Digest {
         let mut whole = Sha256::new();
         let mut hashes = Vec::with_capacity(request.contents.len());
         for content in &request.contents {
-            let json = replayable(content, secrets, form);
+            let json = reproducible_content(content, secrets, form);
             let bytes = json.as_bytes();
             whole.update((bytes.len() as u64).to_le_bytes());
             whole.update(bytes);
@@ -74,7 +74,7 @@ impl Digest {
 /// Returns a content in a form that a replay can reproduce. The session context is omitted, since
 /// date, paths, and directory tree differ in every session. Secrets are redacted in model contents,
 /// as in the recording.
-pub(crate) fn replayable<'a>(
+pub(crate) fn reproducible_content<'a>(
     content: &'a SealedContent,
     secrets: &Secrets,
     form: DigestMode<'_>,

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use crate::digest::{Digest, DigestMode};
 use crate::recorded_error::RecordedError;
 use crate::recording_redaction::Secrets;
-use crate::regular_file::special;
+use crate::regular_file::describe_special_file;
 use crate::volatile::VolatileText;
 
 /// The format of a recording.
@@ -94,7 +94,7 @@ impl Recorder {
         // Check before opening: opening a pipe blocks.
         match std::fs::metadata(path) {
             Ok(metadata) => {
-                if let Some(kind) = special(&metadata) {
+                if let Some(kind) = describe_special_file(&metadata) {
                     return Err(RecordError::NotAFile { path: path_text, kind });
                 }
                 if format == RecordFormat::Full && metadata.len() > 0 {

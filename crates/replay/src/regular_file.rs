@@ -15,7 +15,7 @@ pub(crate) enum FileReadError {
 }
 
 /// Returns what a path is, if not a regular file.
-pub(crate) fn special(metadata: &Metadata) -> Option<&'static str> {
+pub(crate) fn describe_special_file(metadata: &Metadata) -> Option<&'static str> {
     let kind = metadata.file_type();
     if kind.is_file() {
         return None;
@@ -43,7 +43,7 @@ pub(crate) fn special(metadata: &Metadata) -> Option<&'static str> {
 pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileReadError> {
     // Check before opening: opening a pipe blocks.
     let metadata = std::fs::metadata(path).map_err(FileReadError::Io)?;
-    if let Some(what) = special(&metadata) {
+    if let Some(what) = describe_special_file(&metadata) {
         return Err(FileReadError::Special(what));
     }
     if metadata.len() > max_bytes {

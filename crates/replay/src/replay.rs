@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parallax_protocol::model::{ModelError, Request};
 
-use crate::digest::{Digest, DigestMode, replayable};
+use crate::digest::{Digest, DigestMode, reproducible_content};
 use crate::playback::{PlaybackModel, ReplySource};
 use crate::recording_redaction::Secrets;
 use crate::script::{Script, ScriptError, ScriptReply};
@@ -91,7 +91,10 @@ impl RecordedReplies {
                 at + 1,
                 now.hashes.len(),
                 then.hashes.len(),
-                truncate(&replayable(content, &Secrets::default(), DigestMode::Exact), 600)
+                truncate(
+                    &reproducible_content(content, &Secrets::default(), DigestMode::Exact),
+                    600
+                )
             ),
             None => format!(
                 "{} contents were recorded and {} are sent",

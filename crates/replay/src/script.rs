@@ -32,7 +32,7 @@ use regex::Regex;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::digest::{Digest, DigestMode, replayable};
+use crate::digest::{Digest, DigestMode, reproducible_content};
 use crate::recorded_error::RecordedError;
 use crate::recording_redaction::Secrets;
 use crate::regular_file::{self, FileReadError};
@@ -302,7 +302,7 @@ impl Capture {
 fn last_content(request: &Request) -> String {
     match request.contents.last() {
         Some(content) => {
-            let json = replayable(content, &Secrets::default(), DigestMode::Exact);
+            let json = reproducible_content(content, &Secrets::default(), DigestMode::Exact);
             format!("; the request ended with {}", truncate(&json, 600))
         }
         None => "; the request was empty".to_owned(),

@@ -469,7 +469,7 @@ impl Canvas {
                 );
                 self.broken = Some(broken);
                 self.pending_rows.splice(0..0, damaged.into_iter().chain(sent.commit));
-                terminal.window_changed();
+                terminal.mark_window_changed();
             }
         }
     }

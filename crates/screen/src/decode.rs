@@ -360,5 +360,5 @@ fn key(key: Key) -> Option<DecodedInput> {
 }
 
 fn with_alt(pressed: Key) -> Key {
-    keys::normal(pressed.code, pressed.modifiers.union(Modifiers::ALT))
+    keys::normalize(pressed.code, pressed.modifiers.union(Modifiers::ALT))
 }

@@ -59,7 +59,7 @@ impl Input {
             tokio::select! {
                 biased;
                 () = self.shared.terminal.reply_arrived.notified() => {}
-                Some(()) = next(&mut self.window_changes) => self.shared.terminal.window_changed(),
+                Some(()) = next(&mut self.window_changes) => self.shared.terminal.mark_window_changed(),
                 Some(()) = next(&mut self.continues) => {
                     if self.shared.terminal.was_stopped_by_others() {
                         return Some(InputEvent::Resumed);

@@ -42,7 +42,7 @@ pub enum NotificationSequence {
 }
 
 pub(crate) fn title(text: &str) -> Vec<u8> {
-    format!("\x1b]0;{}\x07", shown(text, TITLE_COLUMNS)).into_bytes()
+    format!("\x1b]0;{}\x07", visible_row(text, TITLE_COLUMNS)).into_bytes()
 }
 
 pub(crate) fn progress(progress: TaskbarProgress) -> Vec<u8> {
@@ -75,7 +75,7 @@ pub(crate) fn notification(
         (NotificationSequence::Auto, _) => NotificationSequence::Osc777,
         (way, _) => way,
     };
-    let (title, text) = (shown(title, TITLE_COLUMNS), shown(text, TEXT_COLUMNS));
+    let (title, text) = (visible_row(title, TITLE_COLUMNS), visible_row(text, TEXT_COLUMNS));
     match way {
         NotificationSequence::Bell | NotificationSequence::Auto => vec![0x07],
         NotificationSequence::Osc9 => {
@@ -135,7 +135,7 @@ fn wrap_passthrough(sequence: &[u8], capabilities: &Capabilities) -> Vec<u8> {
 }
 
 /// Returns text as one short row in which nothing is hidden, as it is shown in the window.
-fn shown(text: &str, columns: usize) -> String {
+fn visible_row(text: &str, columns: usize) -> String {
     truncate_text(&one_row(text), columns)
 }
 

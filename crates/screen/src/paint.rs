@@ -90,7 +90,7 @@ impl Painter {
                 self.output.extend(std::iter::repeat_n(b'\x08', from - x));
             }
             Some(from) if x > from && (x - from < 10 && x >= 9 || x - from == 1) => {
-                self.csi(x - from, b'C');
+                self.push_csi(x - from, b'C');
             }
             _ => {
                 self.output.extend_from_slice(b"\x1b[");
@@ -104,11 +104,11 @@ impl Painter {
     /// Moves the cursor up or down in its column.
     pub fn move_to_row(&mut self, y: usize) {
         if y < self.y {
-            self.csi(self.y - y, b'A');
+            self.push_csi(self.y - y, b'A');
             self.vertical_moves.push(VerticalMove::Up(self.y - y));
         } else if y > self.y {
             // Unlike line feeds, this never scrolls.
-            self.csi(y - self.y, b'B');
+            self.push_csi(y - self.y, b'B');
             self.vertical_moves.push(VerticalMove::Down(y - self.y));
         }
         self.y = y;
@@ -120,7 +120,7 @@ impl Painter {
     pub fn grow(&mut self, count: usize) {
         if self.style.visible_on_space() != Style::PLAIN {
             // Some terminals fill new rows with the current background.
-            self.plain();
+            self.reset_style();
         }
         self.output.extend(std::iter::repeat_n(b'\n', count));
         self.y += count;
@@ -129,25 +129,25 @@ impl Painter {
 
     /// Inserts `count` empty rows at row `y`.
     pub fn insert_rows(&mut self, y: usize, count: usize) {
-        self.line_operation(y, count, b'L');
+        self.push_line_operation(y, count, b'L');
     }
 
     /// Removes `count` rows at row `y`.
     pub fn delete_rows(&mut self, y: usize, count: usize) {
-        self.line_operation(y, count, b'M');
+        self.push_line_operation(y, count, b'M');
     }
 
-    fn line_operation(&mut self, y: usize, count: usize, letter: u8) {
+    fn push_line_operation(&mut self, y: usize, count: usize, letter: u8) {
         // Some terminals move the cursor to the first column here.
         self.move_to(0, y);
         self.set_style(Style::PLAIN);
-        self.csi(count, letter);
+        self.push_csi(count, letter);
         self.touched_rows += 2;
     }
 
     /// Changes row `y` from `old` to `new`. The cells in `echo` are written even if they are
     /// unchanged.
-    pub fn row(&mut self, y: usize, old: &Row, new: &Row, echo: Range<usize>) {
+    pub fn paint_row(&mut self, y: usize, old: &Row, new: &Row, echo: Range<usize>) {
         if old == new && echo.is_empty() {
             return;
         }
@@ -247,7 +247,7 @@ impl Painter {
     /// Draws an image starting at a cell. Its rows exist and are blank, and there is one below
     /// them, so that no terminal scrolls. Returns the cursor to that cell.
     pub fn draw_image(&mut self, x: usize, y: usize, picture: &TerminalImage) {
-        self.plain();
+        self.reset_style();
         self.move_to(x, y);
         self.output.extend_from_slice(b"\x1b7");
         self.output.extend_from_slice(picture.bytes());
@@ -256,7 +256,7 @@ impl Painter {
     }
 
     /// Resets the style, which the terminal keeps between frames.
-    pub fn plain(&mut self) {
+    pub fn reset_style(&mut self) {
         self.set_style(Style::PLAIN);
     }
 
@@ -276,7 +276,7 @@ impl Painter {
         self.link = link.cloned();
     }
 
-    fn csi(&mut self, count: usize, letter: u8) {
+    fn push_csi(&mut self, count: usize, letter: u8) {
         self.output.extend_from_slice(b"\x1b[");
         if count != 1 {
             number(&mut self.output, count);
@@ -302,7 +302,7 @@ mod tests {
         let row = |text: &str| Row::new(&Line::raw(text.to_owned()), 10);
         let options = PaintOptions { depth: ColorDepth::True, links: false, synchronized: false };
         let mut painter = Painter::new(options, 10, (Some(0), 0));
-        painter.row(0, &row("abcd"), &row("⚠\u{fe0f}cd"), 0..0);
+        painter.paint_row(0, &row("abcd"), &row("⚠\u{fe0f}cd"), 0..0);
         let output = String::from_utf8_lossy(&painter.output).into_owned();
         assert_eq!(output, "  \r⚠\u{fe0f}");
     }

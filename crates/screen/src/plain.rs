@@ -23,14 +23,14 @@ impl PlainRenderer {
         // Some terminals wrap when the last column is written.
         let room = columns.saturating_sub(1).max(1);
         let prompt = frame.cursor.and_then(|(x, y)| {
-            Some((printable(frame.live.get(usize::from(y))?, room), usize::from(x).min(room)))
+            Some((printable_row(frame.live.get(usize::from(y))?, room), usize::from(x).min(room)))
         });
         let (prompt, column) = prompt.unwrap_or_default();
         let mut out = String::new();
         if !frame.commit.is_empty() {
             self.erase(&mut out);
             for line in frame.commit {
-                out.push_str(&printable(line, UNCUT));
+                out.push_str(&printable_row(line, UNCUT));
                 out.push_str("\r\n");
             }
         }
@@ -95,7 +95,7 @@ impl PlainRenderer {
     }
 }
 
-fn printable(line: &Line, columns: usize) -> String {
+fn printable_row(line: &Line, columns: usize) -> String {
     let unfilled = Line { spans: line.spans.clone(), ..Line::EMPTY };
     let row = Row::new(&unfilled, columns);
     let mut text = String::with_capacity(row.len());

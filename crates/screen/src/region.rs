@@ -153,7 +153,7 @@ impl Region {
         } else {
             self.stream(&mut painter, &new, &pictures);
         }
-        painter.plain();
+        painter.reset_style();
 
         let heavy = scrolls || painter.touched_rows > 1;
         let last = new.len() - committed - 1;
@@ -227,7 +227,7 @@ impl Region {
         for (y, (pair, row)) in pairs.iter().zip(new).enumerate() {
             let shown = pair.and_then(|at| old.get(at)).unwrap_or(&empty);
             let echo = echo.clone().filter(|(at, _)| *at == y);
-            painter.row(y, shown, row, echo.map_or(0..0, |(_, cells)| cells));
+            painter.paint_row(y, shown, row, echo.map_or(0..0, |(_, cells)| cells));
         }
     }
 
@@ -261,7 +261,7 @@ impl Region {
                 painter.move_to_row(y - 1);
                 painter.grow(1);
             }
-            painter.row(y, self.rows.get(y).unwrap_or(&empty), row, 0..0);
+            painter.paint_row(y, self.rows.get(y).unwrap_or(&empty), row, 0..0);
             // The row below exists, and the image's own rows are blank.
             for placed in pictures.iter().filter(|it| it.y + it.picture.size().1 == y) {
                 painter.draw_image(placed.x, placed.y, placed.picture);

@@ -102,13 +102,13 @@ impl Screen {
         let asks = (options.probe, inline);
         let terminal = TerminalState::new(tty, wake, capabilities, asks);
         let shared = Arc::new(SharedScreen::new(terminal, canvas));
-        let early = shared.terminal.tty.raw()?;
+        let early = shared.terminal.tty.enable_raw_mode()?;
         let reader = InputThread::start(&shared, wakes, DecoderOptions { greek, remote }, early);
         let reader = match reader {
             Ok(reader) => reader,
             // The thread could not be started.
             Err(error) => {
-                let _ = shared.terminal.tty.cooked();
+                let _ = shared.terminal.tty.restore_mode();
                 return Err(error);
             }
         };
@@ -205,7 +205,7 @@ impl Screen {
     /// # Errors
     /// Returns an error if the terminal is gone.
     pub fn enter(&mut self) -> io::Result<()> {
-        self.shared.terminal.tty.raw()?;
+        self.shared.terminal.tty.enable_raw_mode()?;
         self.shared.terminal.forget_queries();
         let size = self.shared.terminal.tty.size();
         self.shared.terminal.record_painted(size);
@@ -282,7 +282,7 @@ impl Screen {
         let mut bytes = self.shared.canvas().release(&self.shared.terminal, last);
         bytes.extend(self.modes_off());
         let written = self.shared.terminal.tty.write(&bytes);
-        self.shared.terminal.tty.cooked()?;
+        self.shared.terminal.tty.restore_mode()?;
         uncovered.and(written)
     }
 

@@ -40,23 +40,23 @@ pub(crate) fn change(output: &mut Vec<u8>, from: Style, to: Style, depth: ColorD
     let weight_lost = from.attributes.0 & !to.attributes.0 & weight != 0;
     let mut have = from.attributes.0;
     if weight_lost {
-        codes.number(22);
+        codes.push_number(22);
         have &= !weight;
     }
     for (attribute, set, reset) in ATTRIBUTES {
         let (had, wants) = (have & attribute.0 != 0, to.attributes.contains(attribute));
         if wants && !had {
-            codes.number(set);
+            codes.push_number(set);
         } else if had && !wants {
-            codes.number(reset);
+            codes.push_number(reset);
         }
     }
     if depth > ColorDepth::None {
         if from.fg != to.fg {
-            codes.color(to.fg, depth, 30);
+            codes.push_color(to.fg, depth, 30);
         }
         if from.bg != to.bg {
-            codes.color(to.bg, depth, 40);
+            codes.push_color(to.bg, depth, 40);
         }
     }
     codes.end();
@@ -68,28 +68,28 @@ struct SgrWriter<'a> {
 }
 
 impl SgrWriter<'_> {
-    fn number(&mut self, code: u8) {
+    fn push_number(&mut self, code: u8) {
         self.output.extend_from_slice(if self.has_started { b";" } else { b"\x1b[" });
         self.has_started = true;
         number(self.output, usize::from(code));
     }
 
-    fn color(&mut self, color: Option<Color>, depth: ColorDepth, base: u8) {
+    fn push_color(&mut self, color: Option<Color>, depth: ColorDepth, base: u8) {
         match color.map(|color| reduce(color, depth)) {
-            None => self.number(base + 9),
-            Some(Color::Ansi(index)) if index < 8 => self.number(base + index),
-            Some(Color::Ansi(index)) => self.number(base + 60 + (index & 7)),
+            None => self.push_number(base + 9),
+            Some(Color::Ansi(index)) if index < 8 => self.push_number(base + index),
+            Some(Color::Ansi(index)) => self.push_number(base + 60 + (index & 7)),
             Some(Color::Indexed(index)) => {
-                self.number(base + 8);
-                self.number(5);
-                self.number(index);
+                self.push_number(base + 8);
+                self.push_number(5);
+                self.push_number(index);
             }
             Some(Color::Rgb(red, green, blue)) => {
-                self.number(base + 8);
-                self.number(2);
-                self.number(red);
-                self.number(green);
-                self.number(blue);
+                self.push_number(base + 8);
+                self.push_number(2);
+                self.push_number(red);
+                self.push_number(green);
+                self.push_number(blue);
             }
         }
     }

@@ -347,7 +347,7 @@ impl TerminalState {
     }
 
     /// Records that the window size changed or may have changed.
-    pub fn window_changed(&self) {
+    pub fn mark_window_changed(&self) {
         self.state().unrest.record_change(Instant::now());
         self.query_window();
     }
@@ -415,7 +415,7 @@ impl TerminalState {
         let state = self.state();
         if state.resize == Resize::Settled && device != state.device {
             drop(state);
-            self.window_changed();
+            self.mark_window_changed();
         } else {
             drop(state);
         }

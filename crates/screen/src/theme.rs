@@ -168,7 +168,7 @@ impl Theme {
         match depth {
             ColorDepth::None | ColorDepth::True => {}
             ColorDepth::Ansi256 => palette::tint_by_index(&mut self),
-            ColorDepth::Ansi16 => palette::without_tints(&mut self),
+            ColorDepth::Ansi16 => palette::remove_tints(&mut self),
         }
         self
     }

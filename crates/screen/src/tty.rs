@@ -47,7 +47,7 @@ impl Tty {
     /// Enables raw mode: input arrives byte by byte, and output is not changed. Input typed before
     /// is kept. Returns how many bytes were typed before; in those, the terminal has translated
     /// each Enter to a line feed.
-    pub fn raw(&self) -> io::Result<usize> {
+    pub fn enable_raw_mode(&self) -> io::Result<usize> {
         let mut raw = self.original_modes.clone();
         raw.make_raw();
         raw.special_codes[SpecialCodeIndex::VMIN] = 1;
@@ -66,7 +66,7 @@ impl Tty {
     }
 
     /// Restores the original mode.
-    pub fn cooked(&self) -> io::Result<()> {
+    pub fn restore_mode(&self) -> io::Result<()> {
         tcsetattr(&self.input, OptionalActions::Drain, &self.original_modes)?;
         *lock(&SAVED) = None;
         Ok(())

@@ -39,18 +39,18 @@ pub fn wrap(line: &Line, columns: usize, indent: &[Span]) -> Vec<Line> {
         for cluster in span.text.graphemes(true) {
             let is_space = cluster == " " || cluster == "\t";
             if is_space {
-                rows.word(&mut word, line);
-                rows.space(index, cluster, line);
+                rows.push_word(&mut word, line);
+                rows.push_space(index, cluster, line);
             } else {
                 word.push((index, cluster));
                 // A break is possible anywhere between wide characters.
                 if grapheme_width(cluster) == 2 {
-                    rows.word(&mut word, line);
+                    rows.push_word(&mut word, line);
                 }
             }
         }
     }
-    rows.word(&mut word, line);
+    rows.push_word(&mut word, line);
     rows.end(line)
 }
 
@@ -113,13 +113,13 @@ impl RowWrapper<'_> {
         }
     }
 
-    fn space(&mut self, index: usize, cluster: &str, line: &Line) {
+    fn push_space(&mut self, index: usize, cluster: &str, line: &Line) {
         if self.used_columns < self.columns {
             self.push_cluster(index, cluster, line);
         }
     }
 
-    fn word(&mut self, word: &mut Vec<(usize, &str)>, line: &Line) {
+    fn push_word(&mut self, word: &mut Vec<(usize, &str)>, line: &Line) {
         let width: usize = word.iter().map(|(_, cluster)| grapheme_width(cluster)).sum();
         let room = self.columns - self.indent_width;
         if self.used_columns + width > self.columns

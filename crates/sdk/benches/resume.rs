@@ -107,7 +107,8 @@ fn resume_1000_turns(bencher: divan::Bencher<'_, '_>) {
         runtime.block_on(async {
             let launch = SessionConfig::prepare(options.clone()).ok()?;
             let (session, events) = launch.open().ok()?;
-            let shown = recorded_items::recent(&session.initial_records(), 50).0.len();
+            let shown =
+                recorded_items::items_of_recent_prompts(&session.initial_records(), 50).0.len();
             let closing = (session, events);
             closing.0.close().await;
             Some(shown)

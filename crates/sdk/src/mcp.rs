@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use parallax_checkpoints::CheckpointManager;
 use parallax_config::mcp::{
-    EMBEDDER, Endpoint, ExtensionServers, McpChoice, McpServer, McpServers, StartBlock, is_refused,
-    is_same_name, server_names,
+    EMBEDDER, Endpoint, ExtensionServers, McpChoice, McpServer, McpServers, StartBlock,
+    is_rejected_variable, is_same_name, server_names,
 };
 use parallax_devtools::SessionTap;
 use parallax_engine::EventBus;
@@ -184,7 +184,7 @@ fn initial_wait(launch: &SessionConfig) -> Duration {
 /// Returns the variables of a server that make a program load or run something else.
 fn dangerous_variables(server: &McpServer) -> Vec<(&str, &str)> {
     let Endpoint::Stdio { env, .. } = &server.endpoint else { return Vec::new() };
-    let names = env.iter().map(|(name, _)| name.as_str()).filter(|name| is_refused(name));
+    let names = env.iter().map(|(name, _)| name.as_str()).filter(|name| is_rejected_variable(name));
     names.map(|name| (server.name.as_str(), name)).collect()
 }
 

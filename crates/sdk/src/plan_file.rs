@@ -21,7 +21,7 @@ pub struct PlanFile {
 impl OpenSession {
     /// Returns the plan that was changed last. Blocks briefly.
     pub fn plan(&self) -> Option<PlanFile> {
-        let path = newest(&self.plans)?;
+        let path = newest_plan(&self.plans)?;
         let file = self.workspace.confine(&path, Access::Read).ok()?;
         let (bytes, _) = read_capped(&file, MAX_BYTES).ok()?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -45,7 +45,7 @@ impl OpenSession {
 }
 
 /// Returns the Markdown file of the directory that was changed last.
-fn newest(directory: &Path) -> Option<PathBuf> {
+fn newest_plan(directory: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(directory).ok()?.flatten();
     let plans = entries.filter_map(|entry| {
         let metadata = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
@@ -60,17 +60,17 @@ fn newest(directory: &Path) -> Option<PathBuf> {
 mod tests {
     use std::time::Duration;
 
-    use super::newest;
+    use super::newest_plan;
 
     #[test]
     fn latest_changed_plan_is_chosen() {
         let directory = tempfile::tempdir().expect("tempdir");
-        assert_eq!(newest(&directory.path().join("missing")), None);
+        assert_eq!(newest_plan(&directory.path().join("missing")), None);
         let start = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
         for (name, age) in [("a.md", 2), ("b.md", 3), ("c.txt", 9)] {
             let file = std::fs::File::create(directory.path().join(name)).expect("file");
             file.set_modified(start + Duration::from_secs(age)).expect("time");
         }
-        assert_eq!(newest(directory.path()), Some(directory.path().join("b.md")));
+        assert_eq!(newest_plan(directory.path()), Some(directory.path().join("b.md")));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use parallax_files::{Workspace, lexical, real_path};
+use parallax_files::{Workspace, join_lexically, real_path};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_names::{self, Protection, folded_names, is_secret_environment};
 
@@ -25,7 +25,8 @@ pub(crate) fn configured_directory(launch: &SessionConfig) -> Result<Option<Path
     };
     let Some(set) = own.or_else(of_extension) else { return Ok(None) };
     let root = &launch.options.directory;
-    let directory = real_path(&lexical(root, &launch.config.expand_home(Path::new(set.trim()))));
+    let directory =
+        real_path(&join_lexically(root, &launch.config.expand_home(Path::new(set.trim()))));
     match (directory, real_path(root)) {
         // Otherwise plan mode could change the project's files, or write instructions that
         // agents follow.
@@ -63,14 +64,16 @@ pub(crate) fn session_directory(
 /// allowed; other runs keep their mode.
 pub(crate) fn approved_plan_mode(launch: &SessionConfig) -> ApprovalMode {
     match launch.options.plan_exit_mode {
-        Some(ApprovalMode::Yolo) if launch.yolo_refusal().is_some() => {
+        Some(ApprovalMode::Yolo) if launch.yolo_unavailable_reason().is_some() => {
             return ApprovalMode::Default;
         }
         Some(mode) => return mode,
         None => {}
     }
     match launch.mode {
-        ApprovalMode::Plan if launch.yolo_refusal().is_none() && !launch.is_home_or_root() => {
+        ApprovalMode::Plan
+            if launch.yolo_unavailable_reason().is_none() && !launch.is_home_or_root() =>
+        {
             ApprovalMode::Yolo
         }
         ApprovalMode::Plan => ApprovalMode::Default,

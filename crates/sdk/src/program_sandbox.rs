@@ -93,7 +93,7 @@ fn container(
         home: dirs.user.clone(),
         gemini: dirs.gemini.clone(),
         parallax: dirs.parallax.clone(),
-        temporary: real(&std::env::temp_dir()),
+        temporary: resolve_links(&std::env::temp_dir()),
         variables: variables.collect(),
         existing: Vec::new(),
         image: settings.image,
@@ -122,16 +122,16 @@ fn seatbelt(
     }
     let binary = own_binary("sandbox-exec")?;
     let user = &config.dirs.user;
-    let target = real(&launch.options.directory);
+    let target = resolve_links(&launch.options.directory);
     let mut include = config.settings.include_directories();
     include.extend(launch.options.include_directories.iter().cloned());
     let paths = SandboxPaths {
-        temporary: real(&std::env::temp_dir()),
+        temporary: resolve_links(&std::env::temp_dir()),
         home: user.clone(),
         cache: user.join("Library/Caches"),
         parallax: config.dirs.parallax.clone(),
         readable: vec![binary.clone()],
-        include: expand_paths(launch, &include).iter().map(|path| real(path)).collect(),
+        include: expand_paths(launch, &include).iter().map(|path| resolve_links(path)).collect(),
         hidden: expand_paths(launch, &config.settings.sandbox().hidden),
         read_only: [".git/hooks", ".gemini", ".parallax"].map(|name| target.join(name)).to_vec(),
         target,
@@ -171,6 +171,6 @@ fn own_binary(program: &'static str) -> Result<PathBuf, ProgramSandboxError> {
     std::env::current_exe().map_err(|source| ProgramSandboxError::Start { program, source })
 }
 
-fn real(path: &Path) -> PathBuf {
+fn resolve_links(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -113,7 +113,7 @@ impl SessionConfig {
     ///
     /// # Errors
     /// Returns the errors of [`SessionConfig::prepare`], except for an untrusted directory.
-    pub fn reopened(&self, options: LaunchOptions) -> Result<Self, Failure> {
+    pub fn prepare_again(&self, options: LaunchOptions) -> Result<Self, Failure> {
         let config = Self::load(&options)?;
         let prompter = self.prompter.clone();
         Ok(Self { prompter, ..Self::from_config(options, config)? })
@@ -209,7 +209,7 @@ impl SessionConfig {
     }
 
     /// Returns why YOLO mode is not allowed here, if so.
-    pub fn yolo_refusal(&self) -> Option<String> {
+    pub fn yolo_unavailable_reason(&self) -> Option<String> {
         if self.config.settings.disable_yolo_mode() {
             let reason = "YOLO mode is disabled by the setting `security.disableYoloMode`";
             return Some(reason.to_owned());
@@ -219,9 +219,9 @@ impl SessionConfig {
     }
 
     /// Returns why a session here cannot switch to a mode, if so.
-    pub fn mode_refusal(&self, mode: ApprovalMode) -> Option<String> {
+    pub fn mode_unavailable_reason(&self, mode: ApprovalMode) -> Option<String> {
         match mode {
-            ApprovalMode::Yolo => self.yolo_refusal(),
+            ApprovalMode::Yolo => self.yolo_unavailable_reason(),
             ApprovalMode::Plan if !self.has_plan_mode() => {
                 Some("plan mode is disabled by the setting `general.plan.enabled`".to_owned())
             }

@@ -41,7 +41,7 @@ impl SessionConfig {
     ) -> Result<Option<SessionModel>, Failure> {
         if self.options.exact_session
             && let Some(mode) = newest_mode(records)
-            && self.mode_refusal(mode).is_none()
+            && self.mode_unavailable_reason(mode).is_none()
         {
             self.mode = mode;
         }

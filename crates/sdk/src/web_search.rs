@@ -26,7 +26,7 @@ pub(crate) fn configured_search(launch: &SessionConfig) -> Result<Option<HttpSea
     let body = settings.get("tools.webSearch.body").cloned();
     let secrets = launch.config.environment.secret_values(SecretRecipient::Provider);
     HttpSearch::new(&url, &headers, body, launch.client_options())
-        .map(|search| Some(search.redacting(secrets)))
+        .map(|search| Some(search.with_redacted_secrets(secrets)))
 }
 
 /// Returns what to tell the user about the search of a new session with a model.

@@ -73,7 +73,7 @@ impl Connections {
                 continue;
             };
             let stopping = self.stopping.clone();
-            self.tasks.spawn(connection(handler.clone(), stream, stopping, Arc::new(permit)));
+            self.tasks.spawn(serve_connection(handler.clone(), stream, stopping, Arc::new(permit)));
         }
         drop(listener);
         self.stopping.cancel();
@@ -84,7 +84,7 @@ impl Connections {
     }
 }
 
-async fn connection(
+async fn serve_connection(
     handler: Arc<impl RequestHandler>,
     stream: TcpStream,
     stopping: CancellationToken,

@@ -100,7 +100,7 @@ impl SessionLibrary<'_> {
         entry: &SessionEntry,
         prompts: usize,
     ) -> Result<Vec<RecordedItem>, Failure> {
-        Ok(recorded_items::recent(&load_session(self, entry)?.records, prompts).0)
+        Ok(recorded_items::items_of_recent_prompts(&load_session(self, entry)?.records, prompts).0)
     }
 }
 

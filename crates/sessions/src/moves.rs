@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
-use parallax_protocol::paths::lexical;
+use parallax_protocol::paths::join_lexically;
 use parallax_protocol::store::{JournalHeader, Store as _};
 use parallax_store::{FindError, Journal, LoadedSession, SessionEntry, SessionOrigin};
 use uuid::Uuid;
@@ -327,6 +327,6 @@ impl SessionLibrary<'_> {
     /// Returns a directory in the form that sessions record. It may no longer exist.
     fn directory(&self, typed: &Path) -> PathBuf {
         let path = self.directory.join(self.config.expand_home(typed));
-        path.canonicalize().unwrap_or_else(|_| lexical(Path::new("/"), &path))
+        path.canonicalize().unwrap_or_else(|_| join_lexically(Path::new("/"), &path))
     }
 }

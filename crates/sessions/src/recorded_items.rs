@@ -86,7 +86,7 @@ pub enum RecordedItem {
 }
 
 /// Returns the items of records, oldest first, with the results of tool calls filled in. Parses
-/// every content; use [`recent`] for long sessions.
+/// every content; use [`items_of_recent_prompts`] for long sessions.
 pub fn items(records: &[Record]) -> Vec<RecordedItem> {
     let mut teller = ItemCollector::default();
     records.iter().for_each(|record| teller.record(record));
@@ -132,7 +132,7 @@ pub(crate) fn items_and_answers(records: &[Record]) -> RecordedConversation {
 }
 
 /// Returns the items of the last `prompts` prompts, and the number of earlier prompts.
-pub fn recent(records: &[Record], prompts: usize) -> (Vec<RecordedItem>, usize) {
+pub fn items_of_recent_prompts(records: &[Record], prompts: usize) -> (Vec<RecordedItem>, usize) {
     let is_prompt = |record: &Record| matches!(record, Record::Content(c) if is_prompt(c));
     let total = records.iter().filter(|record| is_prompt(record)).count();
     let skipped = total.saturating_sub(prompts);
@@ -189,8 +189,8 @@ impl ItemCollector {
         let before = self.contents;
         self.count(record);
         match record {
-            Record::Content(content) => self.content(content, before),
-            Record::Result(result) => self.result(result),
+            Record::Content(content) => self.add_content(content, before),
+            Record::Result(result) => self.add_result(result),
             Record::Round(round) => {
                 self.items.extend(
                     steering_messages(round).into_iter().map(|text| RecordedItem::Steer { text }),
@@ -207,7 +207,7 @@ impl ItemCollector {
         }
     }
 
-    fn content(&mut self, record: &ContentRecord, before: usize) {
+    fn add_content(&mut self, record: &ContentRecord, before: usize) {
         if is_prompt(record) {
             let text = record.display.clone().unwrap_or_else(|| text_of(record));
             if !text.trim().is_empty() {
@@ -222,7 +222,7 @@ impl ItemCollector {
                 self.items.push(prompt);
                 self.is_prompted = true;
             }
-            self.images(record, None);
+            self.add_images(record, None);
             return;
         }
         if let Some(command) = &record.command {
@@ -250,7 +250,7 @@ impl ItemCollector {
         self.items.extend(thoughts.map(|text| RecordedItem::Thought { text: text.clone() }));
         let Ok(content) = record.wire.open() else { return };
         if record.wire.role() == Role::User {
-            self.responses(&content.parts);
+            self.add_responses(&content.parts);
             return;
         }
         self.open.clear();
@@ -282,7 +282,7 @@ impl ItemCollector {
     }
 
     /// Adds the images of a content.
-    fn images(&mut self, record: &ContentRecord, name: Option<&str>) {
+    fn add_images(&mut self, record: &ContentRecord, name: Option<&str>) {
         if record.wire.json().contains("\"inlineData\"")
             && let Ok(content) = record.wire.open()
         {
@@ -300,7 +300,7 @@ impl ItemCollector {
     }
 
     /// Adds a tool result that has its own record.
-    fn result(&mut self, result: &ResultRecord) {
+    fn add_result(&mut self, result: &ResultRecord) {
         let parts: Vec<Part> = serde_json::from_str(result.wire.get()).unwrap_or_default();
         let answer = self.answers.last_mut();
         if let Some(id) = answer.and_then(|answer| answer.calls.get_mut(result.index)) {
@@ -324,7 +324,7 @@ impl ItemCollector {
     }
 
     /// Adds tool results that are part of a content, in the order of the calls.
-    fn responses(&mut self, parts: &[Part]) {
+    fn add_responses(&mut self, parts: &[Part]) {
         let responses = parts.iter().filter_map(output_of);
         for (at, (text, failed)) in self.open.iter().zip(responses) {
             if let Some(RecordedItem::Tool { status, output, .. }) = self.items.get_mut(*at) {

@@ -77,7 +77,7 @@ impl SessionStats {
         let mut stats = Self::default();
         crate::usage_totals::requests(records, price)
             .iter()
-            .for_each(|sum| stats.totals.requests(sum));
+            .for_each(|sum| stats.totals.count_requests(sum));
         records.iter().for_each(|record| stats.totals.record(record));
         let model = records.iter().rev().find_map(|record| match record {
             Record::Content(content) if content.usage.is_some() => content.model.clone(),
@@ -88,11 +88,11 @@ impl SessionStats {
     }
 
     /// Counts an event.
-    pub fn event(&mut self, event: &Event) {
-        self.totals.event(event);
+    pub fn count_event(&mut self, event: &Event) {
+        self.totals.count_event(event);
         match &event.body {
             EventBody::TurnStarted { .. } => drop(self.turn(event.turn)),
-            EventBody::ModelCall(call) => self.model_call(event.turn, call),
+            EventBody::ModelCall(call) => self.count_model_call(event.turn, call),
             EventBody::TurnEnded(ended) => {
                 let duration = Duration::from_millis(ended.duration_ms);
                 self.agent += duration;
@@ -104,7 +104,7 @@ impl SessionStats {
         }
     }
 
-    fn model_call(&mut self, turn: u64, call: &ModelCall) {
+    fn count_model_call(&mut self, turn: u64, call: &ModelCall) {
         if call.role == "main" && call.usage.prompt > 0 {
             self.context = call.usage.prompt;
         }
@@ -187,7 +187,7 @@ mod tests {
         let mut seq = 0;
         let mut say = |turn: u64, body: EventBody| {
             seq += 1;
-            stats.event(&Event { seq, turn, body });
+            stats.count_event(&Event { seq, turn, body });
         };
         let call = |role: &str, prompt: u64, cached: u64, error: Option<&str>| {
             let usage = Usage { prompt, cached, output: 5, total: prompt + 5, ..Usage::default() };
@@ -249,7 +249,7 @@ mod tests {
         for (seq, code) in [0, 2].into_iter().enumerate() {
             let done = ItemDone::Tool(Box::new(done(code)));
             let body = EventBody::ItemDone { item: ItemId::new("i"), done };
-            stats.event(&Event { seq: seq as u64, turn: 1, body });
+            stats.count_event(&Event { seq: seq as u64, turn: 1, body });
         }
         let tools = &stats.totals.tools;
         assert_eq!((tools.total_calls, tools.total_success, tools.total_fail), (4, 2, 2));
@@ -277,7 +277,7 @@ mod tests {
             request_bytes: 0,
             error: Some("cancelled".into()),
         };
-        stats.event(&Event { seq: 1, turn: 1, body: EventBody::ModelCall(call) });
+        stats.count_event(&Event { seq: 1, turn: 1, body: EventBody::ModelCall(call) });
         assert_eq!((stats.tokens().prompt, stats.before.tokens.prompt), (1500, 1000));
         assert_eq!((stats.totals.tools.total_calls, stats.totals.tools.total_fail), (1, 1));
         let api = &stats.totals.models["m"].api;

@@ -354,10 +354,10 @@ struct StreamTokens {
 
 impl Stats {
     /// Counts an event.
-    pub fn event(&mut self, event: &Event) {
+    pub fn count_event(&mut self, event: &Event) {
         match &event.body {
-            EventBody::ModelCall(call) => self.requests(&Requests::from(call)),
-            EventBody::ItemDone { done: ItemDone::Tool(done), .. } => self.tool_call(done),
+            EventBody::ModelCall(call) => self.count_requests(&Requests::from(call)),
+            EventBody::ItemDone { done: ItemDone::Tool(done), .. } => self.count_tool_call(done),
             EventBody::Routed(route) if route.source != RouteSource::Override => {
                 push_limited(&mut self.routing, route);
             }
@@ -367,7 +367,7 @@ impl Stats {
     }
 
     /// Counts requests to a model for one purpose.
-    pub(crate) fn requests(&mut self, requests: &Requests) {
+    pub(crate) fn count_requests(&mut self, requests: &Requests) {
         self.cost.add(requests);
         let model = self.models.entry(requests.model.clone()).or_default();
         model.cost += requests.cost.total();
@@ -386,7 +386,7 @@ impl Stats {
         }
     }
 
-    fn tool_call(&mut self, done: &ToolDone) {
+    fn count_tool_call(&mut self, done: &ToolDone) {
         let tools = &mut self.tools;
         let succeeded = done.shown_status() == ToolStatus::Success;
         tools.total_calls += 1;

@@ -70,7 +70,7 @@ impl UsageSum {
     }
 
     /// Returns the difference to an earlier sum.
-    fn since(&self, earlier: &Self) -> Self {
+    fn difference(&self, earlier: &Self) -> Self {
         Self {
             requests: self.requests.saturating_sub(earlier.requests),
             failed: self.failed.saturating_sub(earlier.failed),
@@ -256,7 +256,7 @@ fn session_usage(
                 if let Some(day) = counts(&spent.time) {
                     for (model, sum) in &models {
                         let none = UsageSum::default();
-                        let new = sum.since(earlier.get(model).unwrap_or(&none));
+                        let new = sum.difference(earlier.get(model).unwrap_or(&none));
                         used.days.entry(day).or_default().add(&new);
                         used.models.entry(model.clone()).or_default().add(&new);
                     }
@@ -362,6 +362,6 @@ mod tests {
         let known = UsageSum { cost: Some(0.5), ..UsageSum::default() };
         sum.add(&known);
         assert_eq!((sum.cost, sum.unpriced), (Some(0.5), true));
-        assert!(!sum.since(&sum).unpriced, "there is nothing new");
+        assert!(!sum.difference(&sum).unpriced, "there is nothing new");
     }
 }

@@ -33,7 +33,7 @@ struct TableWidths {
 impl TableWidths {
     /// Returns the widths with which a row has at most `columns` columns. Narrow tables have no
     /// bar.
-    fn within(columns: usize) -> Self {
+    fn fitting(columns: usize) -> Self {
         if columns < NUMBERS + MIN_NAME_COLUMNS {
             let name = columns.saturating_sub(2).max(MIN_NAME);
             return Self { name, bar: 0, is_narrow: true };
@@ -63,7 +63,7 @@ impl TableWidths {
 /// Returns the report as text with bars: a summary, and tables of days, models, projects, and tools
 /// whose rows have at most `columns` columns, if that is possible.
 pub fn format_report(report: &UsageReport, columns: usize) -> String {
-    let widths = TableWidths::within(columns);
+    let widths = TableWidths::fitting(columns);
     if report.sessions == 0 {
         let since = report.since.as_ref().map(|since| format!(" since {since}"));
         return format!("No session used a model{}.\n", since.unwrap_or_default());
@@ -91,9 +91,14 @@ pub fn format_report(report: &UsageReport, columns: usize) -> String {
     }
     let skipped = report.days.len().saturating_sub(DAYS);
     let days: Vec<&NamedUsage> = report.days.iter().skip(skipped).collect();
-    table(&mut text, "Days", &days, widths);
-    table(&mut text, "Models", &report.models.iter().take(ROWS).collect::<Vec<_>>(), widths);
-    table(&mut text, "Projects", &report.projects.iter().take(ROWS).collect::<Vec<_>>(), widths);
+    write_table(&mut text, "Days", &days, widths);
+    write_table(&mut text, "Models", &report.models.iter().take(ROWS).collect::<Vec<_>>(), widths);
+    write_table(
+        &mut text,
+        "Projects",
+        &report.projects.iter().take(ROWS).collect::<Vec<_>>(),
+        widths,
+    );
     if widths.is_narrow && !report.tools.is_empty() {
         text.push_str("\nTools\n");
         for tool in report.tools.iter().take(ROWS) {
@@ -139,7 +144,7 @@ fn count_with_noun(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-fn table(text: &mut String, title: &str, rows: &[&NamedUsage], widths: TableWidths) {
+fn write_table(text: &mut String, title: &str, rows: &[&NamedUsage], widths: TableWidths) {
     if widths.is_narrow {
         let _ = writeln!(text, "\n{title}");
         for row in rows {

@@ -169,7 +169,7 @@ impl Cipher {
     }
 
     /// Returns the number and the record of a line, or `None` if the line was modified.
-    pub(crate) fn decrypted(&self, line: &[u8]) -> Option<(u64, Vec<u8>)> {
+    pub(crate) fn decrypt_line(&self, line: &[u8]) -> Option<(u64, Vec<u8>)> {
         let line: EncryptedLine<'_> = serde_json::from_slice(line).ok()?;
         Some((line.n, self.decrypt_text(&line.encrypted, self.record_aad(line.n))?))
     }

@@ -315,7 +315,7 @@ pub(crate) fn build(
     }
     if lost > 0 {
         let calls = if lost == 1 { "call" } else { "calls" };
-        builder.notice(format!("{lost} {calls} without a result"));
+        builder.add_notice(format!("{lost} {calls} without a result"));
     }
     builder.finish(path)
 }

@@ -255,7 +255,7 @@ impl Keys {
         let new = file.with_extension("new");
         let written = (|| {
             let _ = fs::remove_file(&new);
-            let mut out = private(&new, true)?;
+            let mut out = open_private_file(&new, true)?;
             writeln!(out, "{}", BASE64.encode(key.0))?;
             out.sync_all()?;
             fs::rename(&new, &file)
@@ -268,7 +268,7 @@ impl Keys {
     fn lock_creation(&self) -> Result<File, KeyError> {
         let file = self.key_file();
         let lock = file.parent().map_or(Ok(()), create_private_dir);
-        let lock = lock.and_then(|()| private(&file.with_extension("lock"), false));
+        let lock = lock.and_then(|()| open_private_file(&file.with_extension("lock"), false));
         let locked = lock.and_then(|lock| lock.lock().map(|()| lock));
         locked.map_err(|error| KeyError::File { file, reason: error.to_string() })
     }
@@ -280,7 +280,7 @@ fn random_key() -> Result<MasterKey, KeyError> {
     Ok(MasterKey(key))
 }
 
-fn private(path: &Path, new: bool) -> io::Result<File> {
+fn open_private_file(path: &Path, new: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).create_new(new).truncate(false);
     #[cfg(unix)]

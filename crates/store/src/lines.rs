@@ -81,7 +81,7 @@ impl<'a, R: Read> JournalReader<'a, R> {
                 bytes += read_line(&mut self.reader, &mut self.raw).map_err(failed)? as u64;
                 self.min_records = cipher.read_seal(&self.raw);
                 // If the seal was removed, the first record is in its place.
-                if self.min_records.is_some() || cipher.decrypted(&self.raw).is_none() {
+                if self.min_records.is_some() || cipher.decrypt_line(&self.raw).is_none() {
                     bytes += read_line(&mut self.reader, &mut self.raw).map_err(failed)? as u64;
                 }
                 self.cipher = Some(cipher);
@@ -98,7 +98,7 @@ impl<'a, R: Read> JournalReader<'a, R> {
             let text = self.raw.trim_ascii();
             return Ok(Some(JournalLine { text, bytes, has_line_end, is_foreign: false }));
         };
-        match cipher.decrypted(&self.raw).filter(|(number, _)| *number == self.next) {
+        match cipher.decrypt_line(&self.raw).filter(|(number, _)| *number == self.next) {
             Some((_, plain)) => {
                 self.plaintext = plain;
                 self.next += 1;
@@ -204,7 +204,7 @@ impl JournalTail {
                 match &self.cipher {
                     None => each(&line)?,
                     Some(cipher) => {
-                        if let Some((_, plain)) = cipher.decrypted(&line) {
+                        if let Some((_, plain)) = cipher.decrypt_line(&line) {
                             each(&plain)?;
                         }
                     }

@@ -404,7 +404,7 @@ fn read_session_name(
         let mut names = bytes.split(|byte| *byte == b'\n').rev();
         names.find_map(|line| {
             let opened = match cipher {
-                Some(cipher) => Some(cipher.decrypted(line)?.1),
+                Some(cipher) => Some(cipher.decrypt_line(line)?.1),
                 None => None,
             };
             let line = opened.as_deref().unwrap_or(line);
@@ -484,15 +484,15 @@ impl GeminiRecordInfo {
         let updated = head.last_updated.and_then(|time| time.parse().ok());
         self.updated = self.updated.max(updated);
         for message in &head.messages {
-            self.message(message.kind.as_deref(), &message.content);
+            self.add_message(message.kind.as_deref(), &message.content);
         }
-        self.message(head.message_kind.as_deref(), &head.content);
+        self.add_message(head.message_kind.as_deref(), &head.content);
         if let Some(set) = head.set {
             self.merge(*set);
         }
     }
 
-    fn message(&mut self, kind: Option<&str>, content: &Value) {
+    fn add_message(&mut self, kind: Option<&str>, content: &Value) {
         match kind {
             Some("gemini") => self.answered = true,
             Some("user") if self.prompt.is_none() => {

@@ -161,7 +161,7 @@ pub(crate) fn load_from(
         number += 1;
         if line.is_foreign {
             builder.broken = true;
-            builder.notice(format!(
+            builder.add_notice(format!(
                 "record {number} of this encrypted session was changed, or records before it are \
                  missing: it and all later records were dropped"
             ));
@@ -179,14 +179,14 @@ pub(crate) fn load_from(
         Some(JournalEndDamage::Missing(missing)) => {
             builder.broken = true;
             let records = if missing == 1 { "record is" } else { "records are" };
-            builder.notice(format!(
+            builder.add_notice(format!(
                 "this encrypted session was truncated: {missing} {records} missing \
                  there"
             ));
         }
         Some(JournalEndDamage::Undetectable) => {
             builder.broken = true;
-            builder.notice(
+            builder.add_notice(
                 "the seal of this encrypted session is damaged, so a missing end cannot be \
                  detected"
                     .to_owned(),
@@ -230,7 +230,7 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    pub(crate) fn notice(&mut self, text: String) {
+    pub(crate) fn add_notice(&mut self, text: String) {
         if self.notices.len() < MAX_NOTICES {
             self.notices.push(text);
         } else {
@@ -250,13 +250,13 @@ impl Builder {
                 true
             }
             None if !ended => {
-                self.notice(format!("line {number} is incomplete and was dropped"));
+                self.add_notice(format!("line {number} is incomplete and was dropped"));
                 false
             }
             // An object with a single unknown key was written by a newer version.
             None if text.is_some_and(is_unknown_kind) => false,
             None => {
-                self.notice(format!("line {number} is damaged and was skipped"));
+                self.add_notice(format!("line {number} is damaged and was skipped"));
                 false
             }
         }
@@ -267,7 +267,7 @@ impl Builder {
             Record::Session(head) => {
                 if self.head.is_none() {
                     if head.version > 1 {
-                        self.notice("the session was written by a newer version".to_owned());
+                        self.add_notice("the session was written by a newer version".to_owned());
                     }
                     self.head = Some(head.clone());
                 }
@@ -323,7 +323,9 @@ impl Builder {
                 return;
             }
             Record::Compaction(compaction) if compaction.at > self.contents.len() => {
-                self.notice("a compaction does not match the session and was skipped".to_owned());
+                self.add_notice(
+                    "a compaction does not match the session and was skipped".to_owned(),
+                );
                 return;
             }
             Record::Compaction(compaction) => self.compactions.push(compaction.clone()),
@@ -391,7 +393,7 @@ impl Builder {
         let results = std::mem::take(&mut self.results);
         if results.len() != round.results {
             let (have, want) = (results.len(), round.results);
-            self.notice(format!("a step with {want} tool calls has {have} results"));
+            self.add_notice(format!("a step with {want} tool calls has {have} results"));
         }
         let results = results.values().filter_map(|at| self.result_at(*at));
         let wires: Vec<&RawValue> = results.map(|result| &*result.wire).collect();
@@ -455,7 +457,7 @@ impl Builder {
                 return Err(LoadError::NotASession { path: path.to_owned(), reason });
             }
             None => {
-                self.notice("the first line is missing".to_owned());
+                self.add_notice("the first line is missing".to_owned());
                 head_of_file(path)
             }
         };

@@ -146,12 +146,12 @@ fn rewrite(old: &mut File, path: &Path, new: &Path, to: &Path, keys: &Keys) -> i
             let cipher = cipher_for_journal(&line, path, keys).map_err(io::Error::other)?;
             std::mem::swap(&mut opening, &mut line);
             read += read_line(&mut reader, &mut line)?;
-            if cipher.decrypted(&line).is_none() {
+            if cipher.decrypt_line(&line).is_none() {
                 opening.append(&mut line);
                 read += read_line(&mut reader, &mut line)?;
             }
             let damaged = || io::Error::other("the beginning of this encrypted session is damaged");
-            line = cipher.decrypted(&line).filter(|(n, _)| *n == 0).ok_or_else(damaged)?.1;
+            line = cipher.decrypt_line(&line).filter(|(n, _)| *n == 0).ok_or_else(damaged)?.1;
             Some(cipher)
         }
         false => None,

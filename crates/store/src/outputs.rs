@@ -117,7 +117,7 @@ fn read_output(path: &Path, keys: &Keys) -> Option<Vec<u8>> {
     let end = bytes.iter().position(|byte| *byte == b'\n')? + 1;
     let (first, line) = bytes.split_at(end);
     let cipher = Cipher::open(first, keys).ok()?;
-    Some(cipher.decrypted(line).filter(|(number, _)| *number == 0)?.1)
+    Some(cipher.decrypt_line(line).filter(|(number, _)| *number == 0)?.1)
 }
 
 /// Size limit in bytes of the stored outputs of all sessions together.

@@ -140,7 +140,7 @@ impl SearchIndex {
         let failed = |source| SearchError::Io { path: path.clone(), source };
         create_private_dir(&directory).map_err(failed)?;
         // Lock, so that no process removes an index that another process just created.
-        let turn = private(&directory.join("lock")).map_err(failed)?;
+        let turn = open_private_file(&directory.join("lock")).map_err(failed)?;
         wait(TIMEOUT, || turn.try_lock()).map_err(failed)?;
         let opened = match connect(&path) {
             Err(error) if is_unusable(&error) => {
@@ -212,7 +212,7 @@ impl SearchIndex {
     /// Removes a damaged index; a new one is created when it is next opened.
     pub fn delete_index(dirs: &SessionDirs) {
         let directory = dirs.parallax.join("index");
-        let Ok(turn) = private(&directory.join("lock")) else { return };
+        let Ok(turn) = open_private_file(&directory.join("lock")) else { return };
         if wait(TIMEOUT, || turn.try_lock()).is_ok() {
             // A failure to remove it is reported when it is next opened.
             let _ = remove(&directory.join("sessions.sqlite"));
@@ -276,7 +276,7 @@ fn is_damage(error: &rusqlite::Error) -> bool {
 }
 
 /// Opens a file that only its owner can read, creating it if it does not exist.
-fn private(path: &Path) -> io::Result<File> {
+fn open_private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]
@@ -303,7 +303,7 @@ fn wait(timeout: Duration, take: impl Fn() -> Result<(), TryLockError>) -> io::R
 fn connect(path: &Path) -> Result<Connection, ConnectError> {
     // Create the file ourselves, so that no other user can read it; the files that SQLite creates
     // next to it get the same permissions.
-    private(path).map_err(ConnectError::Io)?;
+    open_private_file(path).map_err(ConnectError::Io)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(TIMEOUT)?;

@@ -95,7 +95,7 @@ impl TelemetryFile {
     }
 
     /// Appends the metrics as they are now.
-    pub(crate) fn metrics(&mut self, metrics: &Metrics) {
+    pub(crate) fn append_metrics(&mut self, metrics: &Metrics) {
         let (start, end) = (hr_time(metrics.start_time()), hr_time(SystemTime::now()));
         let read = metrics.read().map(|(instrument, points)| {
             let is_counter = instrument.kind == InstrumentKind::Counter;

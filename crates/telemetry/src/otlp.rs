@@ -105,15 +105,15 @@ impl Exporter {
         Ok(Self { program: Program { version }, traces, metrics, logs, delivery })
     }
 
-    pub(crate) fn spans(&self, spans: &[Span]) {
+    pub(crate) fn export_spans(&self, spans: &[Span]) {
         self.send(self.traces.as_ref(), spans.len(), || self.program.spans(spans));
     }
 
-    pub(crate) fn logs(&self, records: &[LogRecord]) {
+    pub(crate) fn export_logs(&self, records: &[LogRecord]) {
         self.send(self.logs.as_ref(), records.len(), || self.program.logs(records));
     }
 
-    pub(crate) fn metrics(&self, metrics: &Metrics) {
+    pub(crate) fn export_metrics(&self, metrics: &Metrics) {
         self.send(self.metrics.as_ref(), 1, || self.program.metrics(metrics));
     }
 
@@ -223,7 +223,7 @@ impl Sender {
             })?;
             let status = response.status();
             if status.is_success() {
-                return Ok(self.rejected(url, response).await);
+                return Ok(self.count_rejected_records(url, response).await);
             }
             let is_busy = matches!(
                 status,
@@ -264,7 +264,7 @@ impl Sender {
     }
 
     /// Returns how many records a collector rejected although it accepted the others.
-    async fn rejected(&self, url: &str, mut response: Response) -> u64 {
+    async fn count_rejected_records(&self, url: &str, mut response: Response) -> u64 {
         let mut body = Vec::new();
         // A truncated response still means success.
         while let Ok(Some(chunk)) = response.chunk().await

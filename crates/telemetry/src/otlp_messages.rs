@@ -370,12 +370,14 @@ fn data(instrument: &Instrument, points: &[&Point], start: u64, time: u64) -> Me
 }
 
 fn key_values(object: &Object) -> Vec<KeyValue> {
-    let pair =
-        |(key, value): (&String, &Value)| KeyValue { key: key.clone(), value: Some(any(value)) };
+    let pair = |(key, value): (&String, &Value)| KeyValue {
+        key: key.clone(),
+        value: Some(any_value(value)),
+    };
     object.iter().map(pair).collect()
 }
 
-fn any(value: &Value) -> AnyValue {
+fn any_value(value: &Value) -> AnyValue {
     let value = match value {
         Value::Null => None,
         Value::Bool(flag) => Some(AnyValueKind::Bool(*flag)),
@@ -385,7 +387,7 @@ fn any(value: &Value) -> AnyValue {
         }),
         Value::String(text) => Some(AnyValueKind::Text(truncate(text))),
         Value::Array(values) => {
-            Some(AnyValueKind::Array(ArrayValue { values: values.iter().map(any).collect() }))
+            Some(AnyValueKind::Array(ArrayValue { values: values.iter().map(any_value).collect() }))
         }
         Value::Object(object) => {
             Some(AnyValueKind::Map(KeyValueList { values: key_values(object) }))

@@ -201,7 +201,7 @@ impl TelemetryState {
         self.outputs.push(TelemetryOutput::Log(record));
     }
 
-    fn span(&mut self, span: Span) {
+    fn push_span(&mut self, span: Span) {
         if span.context.is_sampled {
             self.outputs.push(TelemetryOutput::Span(span));
         }
@@ -318,7 +318,16 @@ impl TelemetryState {
             let name = format!("invoke_agent {agent}");
             let kind = SpanKind::Internal;
             let OpenTurn { context, parent, start, .. } = turn;
-            self.span(Span { context, parent, name, kind, start, end: time, attributes, error });
+            self.push_span(Span {
+                context,
+                parent,
+                name,
+                kind,
+                start,
+                end: time,
+                attributes,
+                error,
+            });
         }
         if scope.subagents.is_empty() {
             self.measure_memory();
@@ -422,7 +431,7 @@ impl TelemetryState {
     }
 
     /// Returns an object as a string with an indent of two spaces, as readers expect it.
-    fn pretty(object: Option<&Object>) -> String {
+    fn pretty_json(object: Option<&Object>) -> String {
         let empty = Object::new();
         serde_json::to_string_pretty(object.unwrap_or(&empty)).unwrap_or_default()
     }

@@ -80,7 +80,7 @@ impl Sinks {
             }
             TelemetryOutput::TurnEnd => {
                 if let Some(file) = &mut self.file {
-                    file.metrics(metrics);
+                    file.append_metrics(metrics);
                 }
                 self.export();
                 // They are cumulative: the next tick or the end of the session sends them once.
@@ -97,16 +97,16 @@ impl Sinks {
         self.exported_at = Instant::now();
         let Some(exporter) = &self.exporter else { return };
         if !self.spans.is_empty() {
-            exporter.spans(&std::mem::take(&mut self.spans));
+            exporter.export_spans(&std::mem::take(&mut self.spans));
         }
         if !self.logs.is_empty() {
-            exporter.logs(&std::mem::take(&mut self.logs));
+            exporter.export_logs(&std::mem::take(&mut self.logs));
         }
     }
 
     fn export_metrics(&mut self, metrics: &Metrics) {
         if let (Some(exporter), true) = (&self.exporter, self.has_new_metrics) {
-            exporter.metrics(metrics);
+            exporter.export_metrics(metrics);
             self.has_new_metrics = false;
         }
     }

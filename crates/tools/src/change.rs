@@ -91,7 +91,7 @@ impl UnseenChange {
     /// Returns the error for a call that must not run on the changed file, with the reason why it
     /// would fail anyway, if it would. If the message contains the whole change, the model has then
     /// seen it.
-    pub(crate) fn refuse(
+    pub(crate) fn reject_stale_edit(
         self,
         seen_files: &SeenFiles,
         target: &AllowedPath,
@@ -135,7 +135,7 @@ pub(crate) fn check_fresh(
     before: &OriginalFile,
 ) -> Result<(), ToolError> {
     match UnseenChange::detect(seen_files, target, before) {
-        Some(change) => Err(change.refuse(seen_files, target, before, None)),
+        Some(change) => Err(change.reject_stale_edit(seen_files, target, before, None)),
         None => Ok(()),
     }
 }
@@ -203,7 +203,7 @@ impl<'a> DiffWindow<'a> {
     }
 
     fn diff(&self) -> Option<TextDiff<'a, 'a, str>> {
-        if !comparable(self.old, self.new) {
+        if !is_comparable(self.old, self.new) {
             return None;
         }
         Some(
@@ -216,7 +216,7 @@ impl<'a> DiffWindow<'a> {
 }
 
 /// Whether both sides can be compared line by line in bounded time and memory.
-fn comparable(old: &str, new: &str) -> bool {
+fn is_comparable(old: &str, new: &str) -> bool {
     let lines = |text: &str| text.bytes().filter(|byte| *byte == b'\n').count();
     old.len() + new.len() <= MAX_COMPARED && lines(old) + lines(new) <= MAX_COMPARED_LINES
 }
@@ -337,7 +337,7 @@ pub(crate) fn short_diff(old: &str, new: &str, max_lines: usize) -> Option<Strin
 pub(crate) fn snippet(old: &str, new: &str) -> String {
     let window = DiffWindow::new(old, new, 5);
     let (old, new) = (normalize_line_endings(window.old), normalize_line_endings(window.new));
-    if !comparable(&old, &new) || (old == new && window.old != window.new) {
+    if !is_comparable(&old, &new) || (old == new && window.old != window.new) {
         return truncate(&new);
     }
     let diff = TextDiff::configure()
@@ -405,7 +405,7 @@ pub(crate) fn with_line_endings_of(old: &str, new: &str) -> String {
     let windows = old.matches("\r\n").count() * 2 >= old.matches('\n').count();
     let plain = new.replace("\r\n", "\n");
     let end = if windows { "\r\n" } else { "\n" };
-    if ends == LineEndings::CrLf || !comparable(old, new) {
+    if ends == LineEndings::CrLf || !is_comparable(old, new) {
         return plain.replace('\n', end);
     }
     let old_plain = old.replace("\r\n", "\n");

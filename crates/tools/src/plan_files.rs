@@ -31,7 +31,7 @@ impl PlanFiles {
         let Some(folder) = self.folder.as_ref().filter(|_| mode == ApprovalMode::Plan) else {
             return Cow::Borrowed(text);
         };
-        let of_root = parallax_files::lexical(workspace.root(), path);
+        let of_root = parallax_files::join_lexically(workspace.root(), path);
         if !is_plan || path.is_absolute() || of_root.starts_with(folder) || of_root.exists() {
             return Cow::Borrowed(text);
         }

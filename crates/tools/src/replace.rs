@@ -202,9 +202,8 @@ impl Tool for Replace {
         let unseen = UnseenChange::detect(&self.seen_files, &target, &before);
         let planned = plan(&display_path, &before, old, new, allow_multiple);
         match unseen {
-            Some(change) if !is_safe_edit(&change, &planned, &before) => {
-                Err(change.refuse(&self.seen_files, &target, &before, planned.as_ref().err()))
-            }
+            Some(change) if !is_safe_edit(&change, &planned, &before) => Err(change
+                .reject_stale_edit(&self.seen_files, &target, &before, planned.as_ref().err())),
             unseen => Ok(self.call(target, Some(before), planned?, unseen)),
         }
     }

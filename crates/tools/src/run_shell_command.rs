@@ -319,7 +319,7 @@ impl RunShellCommand {
                 let links = &sandbox.closed_names;
                 add_writes(&mut permissions, changed.protected(&roots, links));
             }
-            let outside = changed.outside(&roots, &sandbox.home);
+            let outside = changed.changed_directory_outside(&roots, &sandbox.home);
             add_writes(&mut permissions, outside.into_iter().collect());
         }
         if !permissions.file_system.write.is_empty() {
@@ -477,7 +477,7 @@ fn parse_permissions(
             Ok(rest) => home.join(rest),
             Err(_) => directory.join(&*path),
         };
-        *path = granted_paths::exact(&full, home).ok_or_else(|| {
+        *path = granted_paths::path_to_grant(&full, home).ok_or_else(|| {
             let display_path = full.display();
             invalid_params(format!(
                 "params/additional_permissions: `{display_path}` is too broad to be granted"

@@ -151,7 +151,7 @@ impl Tool for WebFetch {
         let urls = urls.map_err(invalid_params)?;
         let mut hosts: Vec<String> = Vec::new();
         for url in &urls {
-            for url in [url.clone(), urls::raw(url)] {
+            for url in [url.clone(), urls::raw_file_url(url)] {
                 let host = url.host_str().unwrap_or("").to_owned();
                 if !hosts.contains(&host) {
                     hosts.push(host);
@@ -187,7 +187,7 @@ impl Invocation for WebFetchCall {
     }
 
     fn preview(&self) -> Option<Preview> {
-        let urls = self.urls.iter().map(|url| urls::raw(url).into()).collect();
+        let urls = self.urls.iter().map(|url| urls::raw_file_url(url).into()).collect();
         Some(Preview::Urls { prompt: self.prompt.clone(), urls })
     }
 

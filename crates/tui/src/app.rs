@@ -156,7 +156,7 @@ impl App {
         std::mem::take(&mut self.effects)
     }
 
-    pub(crate) fn effect(&mut self, effect: Effect) {
+    pub(crate) fn queue_effect(&mut self, effect: Effect) {
         self.effects.push(effect);
     }
 
@@ -187,22 +187,22 @@ impl App {
     }
 
     /// Handles an input event of the terminal that arrived at `came`.
-    pub(crate) fn input(&mut self, event: InputEvent, came: Instant) {
+    pub(crate) fn handle_input(&mut self, event: InputEvent, came: Instant) {
         self.tick();
         self.clock.note_input(came);
         match event {
             InputEvent::Key(key) => {
                 self.dialogs.set_by_key(true);
-                self.handle_with_hint(|app| app.key(key));
+                self.handle_with_hint(|app| app.handle_key(key));
                 self.dialogs.set_by_key(false);
             }
             InputEvent::Paste(text) => self.handle_with_hint(|app| app.paste(&text)),
             InputEvent::Burst(keys) => {
                 self.dialogs.set_by_key(true);
-                self.handle_with_hint(|app| app.burst(&keys));
+                self.handle_with_hint(|app| app.handle_burst(&keys));
                 self.dialogs.set_by_key(false);
             }
-            InputEvent::Mouse(mouse) => mouse::event(self, mouse),
+            InputEvent::Mouse(mouse) => mouse::handle_event(self, mouse),
             InputEvent::Focus(focus) => self.window.set_focus(focus),
             InputEvent::Resize(columns, rows) => {
                 self.window.resize((columns, rows));
@@ -218,8 +218,8 @@ impl App {
                 self.paste(&text);
             }
             InputEvent::Clipboard(_) => {}
-            InputEvent::Resumed => self.effect(Effect::Resume),
-            InputEvent::Closed => self.effect(Effect::Quit { delete: false }),
+            InputEvent::Resumed => self.queue_effect(Effect::Resume),
+            InputEvent::Closed => self.queue_effect(Effect::Quit { delete: false }),
         }
         self.next_server_request();
     }
@@ -257,7 +257,7 @@ impl App {
         then: impl FnOnce(&mut Self, T) + Send + 'static,
     ) {
         let Some(launch) = self.launch.clone() else { return self.report_not_ready() };
-        self.effect(Effect::Run(Box::new(move || {
+        self.queue_effect(Effect::Run(Box::new(move || {
             let result = work(&launch);
             Box::new(move |app| then(app, result))
         })));
@@ -269,7 +269,7 @@ impl App {
         work: impl FnOnce(&OpenSession) -> T + Send + 'static,
         then: impl FnOnce(&mut Self, T) + Send + 'static,
     ) {
-        self.effect(Effect::RunWithSession(Box::new(move |session| {
+        self.queue_effect(Effect::RunWithSession(Box::new(move |session| {
             let result = work(session);
             Box::new(move |app| then(app, result))
         })));
@@ -284,7 +284,7 @@ impl App {
     pub(crate) fn reload_and_then(&mut self, then: impl FnOnce(&mut Self) + Send + 'static) {
         self.run_with_session(OpenSession::is_resumable, |app, is_kept| {
             app.session.set_shown(true);
-            app.effect(Effect::Open(match is_kept {
+            app.queue_effect(Effect::Open(match is_kept {
                 true => SessionChoice::Resume(app.session.id().to_owned()),
                 false => SessionChoice::New,
             }));
@@ -381,7 +381,7 @@ impl App {
         }
         self.explain_yolo();
         if self.session.is_ready() {
-            self.effect(Effect::Prompt { text, steer: None, ask: true });
+            self.queue_effect(Effect::Prompt { text, steer: None, ask: true });
         } else {
             self.prompt_queue.enqueue(text);
         }
@@ -404,7 +404,7 @@ impl App {
             return self.prompt_queue.push(text);
         }
         let id = self.prompt_queue.steer(text.clone());
-        self.effect(Effect::Prompt { text, steer: Some(id), ask: true });
+        self.queue_effect(Effect::Prompt { text, steer: Some(id), ask: true });
     }
 
     /// Switches to the next approval mode in the cycle, which does not include YOLO.
@@ -431,7 +431,7 @@ impl App {
             self.warn("The folder is not trusted, so edits require approval (see /permissions)");
             return;
         }
-        self.effect(Effect::Send(parallax_protocol::op::Op::SetMode(mode)));
+        self.queue_effect(Effect::Send(parallax_protocol::op::Op::SetMode(mode)));
         // Shown at once; the engine confirms the change.
         self.status_data.mode = mode;
         self.explain_yolo();
@@ -450,7 +450,7 @@ impl App {
     fn update_title(&mut self) {
         use parallax_sdk::settings::TitleMode;
         let silent = self.shell.silence_title(self.clock.now_ms());
-        let state = match (self.turn.working(), self.dialogs.has_approvals()) {
+        let state = match (self.turn.activity(), self.dialogs.has_approvals()) {
             (_, true) => title::TitleState::Asking,
             _ if silent.is_some() => silent.unwrap_or(title::TitleState::Slow),
             (Some(working), _) => title::TitleState::Working(working.activity()),
@@ -464,14 +464,14 @@ impl App {
             TitleMode::DynamicWithThoughts => title::title(&state, workspace, true),
         };
         if self.window.set_title(&title) {
-            self.effect(Effect::Title(title));
+            self.queue_effect(Effect::Title(title));
         }
     }
 
     /// Notifies the user if the terminal is not focused and notifications are enabled.
     fn notify(&mut self, text: &str) {
         if !self.window.has_focus() && self.settings.notifications.is_some() {
-            self.effect(Effect::Notify { title: self.notifier(), text: text.to_owned() });
+            self.queue_effect(Effect::Notify { title: self.notifier(), text: text.to_owned() });
         }
     }
 }

@@ -51,7 +51,7 @@ impl LogBook {
         entries.push_back((level, text, 1));
     }
 
-    fn last(&self, limit: usize) -> Vec<(LogLevel, String, u32)> {
+    fn last_entries(&self, limit: usize) -> Vec<(LogLevel, String, u32)> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let skipped = entries.len().saturating_sub(limit);
         entries.iter().skip(skipped).cloned().collect()
@@ -173,7 +173,7 @@ impl DebugConsole {
         rows.push(title("log"));
         let limit = room - requests.min(room - 1);
         let mut logged = Vec::new();
-        for (level, text, times) in self.log.last(limit) {
+        for (level, text, times) in self.log.last_entries(limit) {
             let style = match level {
                 LogLevel::Error => theme.error,
                 LogLevel::Warning => theme.warning,

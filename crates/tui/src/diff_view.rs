@@ -148,7 +148,7 @@ fn render_changes(changes: &[DiffRow<'_>], path: &Path, page: &mut RowCollector<
         if at == end {
             if let Some(row) = changes.get(at) {
                 let pieces = if page.is_full() { Pieces::new() } else { pieces(row) };
-                page.row(row, (&WordMarks::new(), &pieces), Style::PLAIN, Style::PLAIN);
+                page.push_row(row, (&WordMarks::new(), &pieces), Style::PLAIN, Style::PLAIN);
             }
             at += 1;
             continue;
@@ -159,10 +159,10 @@ fn render_changes(changes: &[DiffRow<'_>], path: &Path, page: &mut RowCollector<
             let (removed, added) = (&changes[at..middle], &changes[middle..end]);
             let (old, new) = marks::mark_words(removed, added);
             for (row, marks) in removed.iter().zip(&old) {
-                page.row(row, (marks, &pieces(row)), theme.removed, theme.removed_word);
+                page.push_row(row, (marks, &pieces(row)), theme.removed, theme.removed_word);
             }
             for (row, marks) in added.iter().zip(&new) {
-                page.row(row, (marks, &pieces(row)), theme.added, theme.added_word);
+                page.push_row(row, (marks, &pieces(row)), theme.added, theme.added_word);
             }
         }
         at = end;
@@ -232,7 +232,7 @@ impl<'l> RowCollector<'l> {
     }
 
     /// Adds a row with its changed words and code pieces.
-    fn row(
+    fn push_row(
         &mut self,
         row: &DiffRow<'_>,
         (marks, pieces): (&WordMarks, &Pieces),

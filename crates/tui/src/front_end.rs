@@ -147,10 +147,10 @@ impl TerminalFrontEnd {
             self.draw_if_due();
             match self.wake(input, jobs, signals).await {
                 WakeReason::Input(Some(event)) => {
-                    self.app.input(event, input.event_time());
+                    self.app.handle_input(event, input.event_time());
                     // Input that arrived together belongs to the same frame.
                     while let Some(event) = input.try_next() {
-                        self.app.input(event, input.event_time());
+                        self.app.handle_input(event, input.event_time());
                     }
                     self.draw_now();
                 }
@@ -245,7 +245,7 @@ impl TerminalFrontEnd {
 
     /// Handles an event. Returns whether a turn ended.
     fn handle_event(&mut self, event: &Event) -> bool {
-        self.app.engine(event);
+        self.app.handle_event(event);
         matches!(event.body, EventBody::TurnEnded(_))
     }
 

@@ -95,8 +95,8 @@ impl Keymap {
         key: Key,
         context: KeymapContext,
     ) -> impl Iterator<Item = KeyCommand> {
-        let key = key_text::normal(key);
-        let found = |key| self.commands.get(&key_text::normal(key)).map(Vec::as_slice);
+        let key = key_text::normalize(key);
+        let found = |key| self.commands.get(&key_text::normalize(key)).map(Vec::as_slice);
         // Most terminals send the same byte for these three.
         let alike = || ['7', '/'].into_iter().find_map(|char| found(Key::ctrl(char)));
         let commands = match found(key) {
@@ -117,7 +117,7 @@ impl Keymap {
 
     /// Whether the key is bound to this command in any context.
     pub fn is_bound(&self, key: Key, command: KeyCommand) -> bool {
-        self.keys.get(&command).is_some_and(|keys| keys.contains(&key_text::normal(key)))
+        self.keys.get(&command).is_some_and(|keys| keys.contains(&key_text::normalize(key)))
     }
 
     /// Returns the keys of a command for display (`Ctrl+X`), most important first, without keys

@@ -57,7 +57,7 @@ impl StatsOptions<'_> {
 /// Returns the rows. Content that does not fit wraps; nothing is truncated.
 pub(crate) fn rows(stats: &SessionStats, part: StatsPart, options: StatsOptions<'_>) -> Vec<Line> {
     let mut rows = match part {
-        StatsPart::Session => wrapped(session(stats, options), options.width),
+        StatsPart::Session => wrap_rows(session(stats, options), options.width),
         StatsPart::Models => models(stats, options),
         StatsPart::Tools => tools(stats, options),
     };
@@ -81,7 +81,7 @@ fn name_row(name: String, options: StatsOptions<'_>) -> Line {
 }
 
 /// Wraps rows; the rest of a value is below its beginning.
-fn wrapped(rows: Vec<Line>, width: usize) -> Vec<Line> {
+fn wrap_rows(rows: Vec<Line>, width: usize) -> Vec<Line> {
     let hang = " ".repeat(if width < NARROW { 4 } else { LABEL + 2 });
     rows.iter().flat_map(|row| wrap(row, width, &[Span::raw(hang.clone())])).collect()
 }
@@ -429,7 +429,7 @@ mod tests {
         };
         for body in [EventBody::TurnStarted { prompt: "hi".to_owned() }, EventBody::ModelCall(call)]
         {
-            stats.event(&Event { seq: 0, turn: 1, body });
+            stats.count_event(&Event { seq: 0, turn: 1, body });
         }
         stats
     }

@@ -51,7 +51,7 @@ pub(crate) fn selectable_rows(
     theme: &Theme,
 ) -> Vec<Line> {
     let mark = |(index, row)| {
-        let mut row = selectable(row, selected, width, theme);
+        let mut row = list_row(row, selected, width, theme);
         if let (1.., Some(pointer)) = (index, row.spans.first_mut()) {
             *pointer = Span::raw(NO_POINTER);
         }
@@ -61,7 +61,7 @@ pub(crate) fn selectable_rows(
 }
 
 /// Returns a list row with its prefix; the selected row is highlighted across its width.
-pub(crate) fn selectable(line: Line, selected: bool, width: usize, theme: &Theme) -> Line {
+pub(crate) fn list_row(line: Line, selected: bool, width: usize, theme: &Theme) -> Line {
     let mut row = Line::styled(pointer(selected), theme.accent);
     if !selected {
         row.spans.extend(line.spans);

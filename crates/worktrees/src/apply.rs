@@ -66,7 +66,7 @@ impl PatchedTree {
         let mut paths: BTreeSet<PathBuf> =
             listed.iter().filter_map(|line| numstat_path(line)).collect();
         // Unmerged ones have no tree.
-        paths.extend(self.unmerged()?);
+        paths.extend(self.unmerged_files()?);
         loop {
             let mut versions = BTreeMap::new();
             paths.extend(self.attribute_files(&paths));
@@ -79,7 +79,7 @@ impl PatchedTree {
                 Err(conflict) => return Ok(Err(conflict_reason(&conflict.message))),
             };
             let after = self.index_git("index").line(&["write-tree"])?;
-            let changed = self.changed(&before, &after)?;
+            let changed = self.changed_files(&before, &after)?;
             let unknown: Vec<PathBuf> = changed
                 .iter()
                 .map(|(path, _)| path.clone())
@@ -114,7 +114,7 @@ impl PatchedTree {
         files.filter(|file| self.git.directory().join(file).is_file()).collect()
     }
 
-    fn unmerged(&self) -> Result<Vec<PathBuf>, Failure> {
+    fn unmerged_files(&self) -> Result<Vec<PathBuf>, Failure> {
         self.git.paths(&["diff", "--name-only", "--diff-filter=U", "-z"])
     }
 
@@ -189,7 +189,7 @@ impl PatchedTree {
 
     /// Returns the files that differ between two trees, and whether they are deleted. Commits of
     /// submodules are not files.
-    fn changed(&self, before: &str, after: &str) -> Result<Vec<(PathBuf, bool)>, Failure> {
+    fn changed_files(&self, before: &str, after: &str) -> Result<Vec<(PathBuf, bool)>, Failure> {
         let words = ["diff-tree", "-r", "-z", "--no-renames", "--raw", before, after];
         let fields = self.git.paths(&words)?;
         let mut changed = Vec::new();

@@ -25,7 +25,7 @@ impl Worktree {
     /// with its uncommitted changes: git does not list the files of other repositories. Blocking.
     pub fn uncopied_warning(&self) -> Option<String> {
         let git = Git::at(&self.record.main).ok()?;
-        let names: Vec<String> = untracked(&git)
+        let names: Vec<String> = untracked_files(&git)
             .ok()?
             .iter()
             .filter(|path| path.as_os_str().as_encoded_bytes().ends_with(b"/"))
@@ -41,7 +41,7 @@ impl Worktree {
     }
 }
 
-fn untracked(git: &Git) -> Result<Vec<PathBuf>, Failure> {
+fn untracked_files(git: &Git) -> Result<Vec<PathBuf>, Failure> {
     git.paths(&["ls-files", "-z", "--others", "--exclude-standard"])
 }
 
@@ -62,7 +62,7 @@ pub(super) fn changes(git: &Git, record: &WorktreeRecord) -> Result<(), Failure>
         let _ = fs::remove_file(&file);
         applied?;
     }
-    copy(&untracked(git)?, record)
+    copy(&untracked_files(git)?, record)
 }
 
 /// Copies the ignored files that the project lists.

@@ -32,7 +32,7 @@ impl Worktree {
                 "Git filters configured by the repository do not run in the worktree: {}. Files that \
                  use them appear as git stores them, and changes to them cannot be merged. To use \
                  the filters, configure them with `git config --global`",
-                quoted(filters.iter().map(String::as_str))
+                quote_names(filters.iter().map(String::as_str))
             )
         })
     }
@@ -98,13 +98,13 @@ fn check_paths(sources: &[&Git], paths: &[PathBuf], filters: &[String]) -> Resul
     Err(failure(format!(
         "Some changed files use a filter configured by the repository ({}), which Parallax does \
          not run. A commit of them has the wrong contents; do not merge it: {}",
-        quoted(used.into_iter()),
-        quoted(names.iter().map(AsRef::as_ref))
+        quote_names(used.into_iter()),
+        quote_names(names.iter().map(AsRef::as_ref))
     )))
 }
 
 /// Quotes names for one line; many are truncated.
-fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
+fn quote_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.map(|name| format!("`{}`", one_line(name))).collect();
     let shown = names.get(..names.len().min(MAX_NAMES)).unwrap_or_default();
     let mut text = shown.join(", ");

@@ -93,14 +93,14 @@ impl MessageCollector {
         self.messages.push(Message { line, kind, text: text.value().trim().to_owned() });
     }
 
-    fn text(&mut self, text: &LitStr) {
+    fn add_text(&mut self, text: &LitStr) {
         if is_prose(&text.value()) {
             self.push(text, MessageKind::Text);
         }
     }
 
     /// Adds the help text and the error messages of attributes.
-    fn attributes(&mut self, attributes: &[Attribute], is_help: bool) {
+    fn add_attribute_texts(&mut self, attributes: &[Attribute], is_help: bool) {
         for attribute in attributes {
             let path = attribute.path();
             match &attribute.meta {
@@ -138,7 +138,7 @@ impl MessageCollector {
     }
 
     /// Adds the strings of a macro's tokens.
-    fn tokens(&mut self, tokens: &TokenStream) {
+    fn add_token_strings(&mut self, tokens: &TokenStream) {
         let list = Punctuated::<Expr, Token![,]>::parse_terminated;
         if let Ok(expressions) = list.parse2(tokens.clone()) {
             expressions.iter().for_each(|expression| self.visit_expr(expression));
@@ -154,14 +154,14 @@ impl MessageCollector {
             match token {
                 TokenTree::Literal(literal) if !is_key => {
                     if let Some(text) = string(literal) {
-                        self.text(&text);
+                        self.add_text(&text);
                     }
                 }
                 TokenTree::Group(group) => {
                     let is_call = group.delimiter() == Delimiter::Parenthesis
                         && matches!(called, Some(TokenTree::Ident(name)) if is_for_programs(&name.to_string()));
                     if !is_call {
-                        self.tokens(&group.stream());
+                        self.add_token_strings(&group.stream());
                     }
                 }
                 _ => {}
@@ -177,7 +177,7 @@ impl<'a> Visit<'a> for MessageCollector {
         }
         let before = self.in_help;
         self.in_help = derives_help(item_attributes(item));
-        self.attributes(item_attributes(item), self.in_help);
+        self.add_attribute_texts(item_attributes(item), self.in_help);
         visit::visit_item(self, item);
         self.in_help = before;
     }
@@ -189,12 +189,12 @@ impl<'a> Visit<'a> for MessageCollector {
     }
 
     fn visit_field(&mut self, field: &'a syn::Field) {
-        self.attributes(&field.attrs, self.in_help);
+        self.add_attribute_texts(&field.attrs, self.in_help);
         visit::visit_field(self, field);
     }
 
     fn visit_variant(&mut self, variant: &'a syn::Variant) {
-        self.attributes(&variant.attrs, self.in_help);
+        self.add_attribute_texts(&variant.attrs, self.in_help);
         visit::visit_variant(self, variant);
     }
 
@@ -203,7 +203,7 @@ impl<'a> Visit<'a> for MessageCollector {
     fn visit_pat(&mut self, _: &'a syn::Pat) {}
 
     fn visit_lit_str(&mut self, text: &'a LitStr) {
-        self.text(text);
+        self.add_text(text);
     }
 
     fn visit_expr_binary(&mut self, binary: &'a syn::ExprBinary) {
@@ -246,7 +246,7 @@ impl<'a> Visit<'a> for MessageCollector {
         let is_log = call.path.segments.first().is_some_and(|it| it.ident == "tracing");
         let name = call.path.segments.last().map(|it| it.ident.to_string());
         if !is_log && !name.is_some_and(|name| is_for_programs(&name)) {
-            self.tokens(&call.tokens);
+            self.add_token_strings(&call.tokens);
         }
     }
 }

@@ -109,7 +109,7 @@ impl EditorSession {
     }
 
     /// Reports restored files. A turn follows, unless nothing was restored.
-    pub(super) async fn restored(&mut self, undone: UndoResult) {
+    pub(super) async fn report_restored_files(&mut self, undone: UndoResult) {
         let mut text = match &undone.problem {
             Some(problem) => format!("Restore failed: {problem}"),
             None => undone.restore_summary().to_owned(),

@@ -21,7 +21,7 @@ use crate::rpc::RpcError;
 use crate::updates::chunk;
 
 impl EditorSession {
-    pub(super) async fn prompt(&mut self, from: PendingReply, blocks: Vec<Value>) {
+    pub(super) async fn start_prompt(&mut self, from: PendingReply, blocks: Vec<Value>) {
         if self.running.is_some() {
             // The new prompt replaces the running one.
             if let Some((earlier, _)) = self.queued.replace((from, blocks)) {
@@ -53,7 +53,9 @@ impl EditorSession {
                     self.clients.update(&self.id, chunk("agent_message_chunk", &text)).await;
                     self.answer(Ok(json!("end_turn"))).await;
                 }
-                Err(error) => self.refuse(Failure::new(FailureKind::Input, error.message)).await,
+                Err(error) => {
+                    self.reject_prompt(Failure::new(FailureKind::Input, error.message)).await
+                }
             };
         }
         if let Some(line) = line {
@@ -69,7 +71,7 @@ impl EditorSession {
                     self.clients.update(&self.id, chunk("agent_message_chunk", &text)).await;
                     return self.answer(Ok(json!("end_turn"))).await;
                 }
-                Err(failure) => return self.refuse(failure).await,
+                Err(failure) => return self.reject_prompt(failure).await,
             }
         }
         self.pending_input = Some(self.prepare(read));
@@ -88,7 +90,7 @@ impl EditorSession {
     }
 
     /// Reports an invalid command or file as text.
-    pub(super) async fn refuse(&mut self, failure: Failure) {
+    pub(super) async fn reject_prompt(&mut self, failure: Failure) {
         if failure.kind == FailureKind::Input {
             let text = failure.message;
             self.clients.update(&self.id, chunk("agent_message_chunk", &text)).await;
@@ -104,7 +106,7 @@ impl EditorSession {
         let expander = self.open.expander.clone();
         let expand = self.host.expand(&self.open);
         tokio::spawn(async move {
-            for path in expander.outside(&read.text) {
+            for path in expander.paths_outside_workspace(&read.text) {
                 let call = json!({"title": format!("Read {}", path.display()), "kind": "read",
                     "locations": [{"path": path}]});
                 if consents.request_consent(call, "Allow", "Reject").await {
@@ -150,7 +152,7 @@ impl EditorSession {
                 self.send(Op::Prompt(prompt)).await;
             }
             Err(failure) => {
-                self.refuse(failure).await;
+                self.reject_prompt(failure).await;
                 self.next_prompt().await;
             }
         }
@@ -200,7 +202,7 @@ impl EditorSession {
 
     pub(super) async fn next_prompt(&mut self) {
         if let Some((from, blocks)) = self.queued.take() {
-            Box::pin(self.prompt(from, blocks)).await;
+            Box::pin(self.start_prompt(from, blocks)).await;
         }
     }
 }

@@ -26,7 +26,7 @@ impl EditorSession {
         let launch = match self.reload_config().await {
             Ok(launch) => launch,
             Err(failure) => {
-                self.refuse(failure).await;
+                self.reject_prompt(failure).await;
                 return Some(self);
             }
         };
@@ -137,7 +137,7 @@ impl EditorSession {
         if self.updates.model != self.open.model {
             options.model = Some(self.updates.model.clone());
         }
-        let reading = tokio::task::spawn_blocking(move || launch.reopened(options)).await;
+        let reading = tokio::task::spawn_blocking(move || launch.prepare_again(options)).await;
         reading.unwrap_or_else(|error| Err(internal_failure(&error)))
     }
 }

@@ -91,7 +91,7 @@ async fn read(
                 let rest = line.strip_prefix(&prefix);
                 // The name of the container is before it.
                 if let Some((_, line)) = rest.and_then(|rest| rest.split_once("] ")) {
-                    reader.line(&task.id, line);
+                    reader.add_line(&task.id, line);
                 }
             })?;
             let Some(result) = reader.result() else { return Ok(None) };

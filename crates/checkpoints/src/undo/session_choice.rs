@@ -33,7 +33,7 @@ pub(super) fn find(
     let latest = match session {
         UndoSession::LastChange => latest_session(&folder, &project),
         UndoSession::LastUndo => latest_undo_session(&folder, &project),
-        UndoSession::Selected(selector) => return selected(dirs, directory, selector),
+        UndoSession::Selected(selector) => return find_selected(dirs, directory, selector),
     };
     latest.ok_or_else(|| input_failure(no_session(&folder, directory)))
 }
@@ -53,7 +53,11 @@ fn no_session(checkpoints: &Path, directory: &Path) -> String {
     }
 }
 
-fn selected(dirs: &SessionDirs, directory: &Path, selector: &str) -> Result<SessionId, Failure> {
+fn find_selected(
+    dirs: &SessionDirs,
+    directory: &Path,
+    selector: &str,
+) -> Result<SessionId, Failure> {
     let selector = selector.trim();
     // Checkpoints remain when the conversation is not saved or was deleted.
     let project = dirs.parallax.join("checkpoints").join(parallax_store::project_folder(directory));

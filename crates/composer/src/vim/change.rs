@@ -38,7 +38,7 @@ impl Vim {
                 self.begin_insert(buffer, at, times);
             }
             'I' => {
-                let at = motion::first_filled(buffer, cursor.line);
+                let at = motion::first_non_blank(buffer, cursor.line);
                 self.begin_insert(buffer, at, times);
             }
             'A' => self.begin_insert(buffer, line_end, times),
@@ -120,7 +120,7 @@ impl Vim {
         };
         let text = buffer.text().slice(start..way.target);
         buffer.begin_group();
-        if let Some(cased) = Operator::Toggle.cased(&text) {
+        if let Some(cased) = Operator::Toggle.change_case(&text) {
             buffer.replace(start..way.target, &cased);
         }
         self.finish(buffer);
@@ -293,7 +293,7 @@ impl Vim {
                 let found = motion::search(buffer, &pattern, forward, self.pending.repeat_count());
                 self.apply_motion(buffer, found);
             } else {
-                self.char(buffer, char);
+                self.handle_char(buffer, char);
             }
         }
         if self.mode == VimMode::Insert {

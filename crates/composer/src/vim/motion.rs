@@ -70,14 +70,14 @@ pub fn text_motion(
             move_to(Position::new(from.line.saturating_sub(times), from.byte), MotionKind::Linewise)
         }
         '0' => move_to(Position::new(from.line, 0), MotionKind::Exclusive),
-        '^' => move_to(first_filled(buffer, from.line), MotionKind::Exclusive),
+        '^' => move_to(first_non_blank(buffer, from.line), MotionKind::Exclusive),
         '_' | '+' | '-' => {
             let line = match char {
                 '_' => from.line.saturating_add(times - 1),
                 '+' => from.line.saturating_add(times),
                 _ => from.line.saturating_sub(times),
             };
-            move_to(first_filled(buffer, line.min(text.last_line())), MotionKind::Linewise)
+            move_to(first_non_blank(buffer, line.min(text.last_line())), MotionKind::Linewise)
         }
         '$' => {
             let line = from.line.saturating_add(times - 1).min(text.last_line());
@@ -135,18 +135,18 @@ fn repeat(from: Position, times: usize, step: impl Fn(Position) -> Position) -> 
 /// Returns the first non-whitespace character of a line, numbered from 1.
 pub fn to_line(buffer: &Buffer, number: usize) -> MotionResult {
     let line = number.saturating_sub(1).min(buffer.text().last_line());
-    move_to(first_filled(buffer, line), MotionKind::Linewise)
+    move_to(first_non_blank(buffer, line), MotionKind::Linewise)
 }
 
 /// Returns the first non-whitespace character of a line.
-pub fn first_filled(buffer: &Buffer, line: usize) -> Position {
+pub fn first_non_blank(buffer: &Buffer, line: usize) -> Position {
     let text = buffer.text().line(line);
     let byte = text.find(|char: char| !char.is_whitespace()).unwrap_or(text.len());
     Position::new(line, byte)
 }
 
 /// `g_`: returns the last non-whitespace character of the line.
-pub fn last_filled(buffer: &Buffer) -> MotionResult {
+pub fn last_non_blank(buffer: &Buffer) -> MotionResult {
     let line = buffer.cursor().line;
     let end = buffer.text().line(line).trim_end().len();
     let end = Position::new(line, end);
@@ -312,15 +312,15 @@ fn bracket(buffer: &Buffer) -> Option<Position> {
     let at = buffer.text().offset(cursor) + offset;
     let (open, close) = PAIRS.into_iter().find(|(open, close)| char == *open || char == *close)?;
     let partner = if char == open {
-        closing(&text, at + 1, open, close)
+        closing_bracket(&text, at + 1, open, close)
     } else {
-        opening(&text, at, open, close)
+        opening_bracket(&text, at, open, close)
     };
     partner.map(|offset| buffer.text().position(offset))
 }
 
 /// Returns the bracket that closes the one open at `from`.
-pub fn closing(text: &str, from: usize, open: char, close: char) -> Option<usize> {
+pub fn closing_bracket(text: &str, from: usize, open: char, close: char) -> Option<usize> {
     let mut depth = 0usize;
     for (offset, char) in text.get(from..)?.char_indices() {
         if char == close {
@@ -336,7 +336,7 @@ pub fn closing(text: &str, from: usize, open: char, close: char) -> Option<usize
 }
 
 /// Returns the bracket that opened the one open before `target`.
-pub fn opening(text: &str, to: usize, open: char, close: char) -> Option<usize> {
+pub fn opening_bracket(text: &str, to: usize, open: char, close: char) -> Option<usize> {
     let mut depth = 0usize;
     for (offset, char) in text.get(..to)?.char_indices().rev() {
         if char == open {

@@ -104,11 +104,11 @@ fn bracketed(
     let text = buffer.text().to_string();
     let at = buffer.text().offset(buffer.cursor());
     let on_open = text.get(at..)?.starts_with(open);
-    let mut start = if on_open { at } else { motion::opening(&text, at, open, close)? };
+    let mut start = if on_open { at } else { motion::opening_bracket(&text, at, open, close)? };
     for _ in 1..times {
-        start = motion::opening(&text, start, open, close)?;
+        start = motion::opening_bracket(&text, start, open, close)?;
     }
-    let end = motion::closing(&text, start + 1, open, close)?;
+    let end = motion::closing_bracket(&text, start + 1, open, close)?;
     let position_at = |offset| buffer.text().position(offset);
     if around {
         return Some(charwise(position_at(start)..position_at(end + 1)));

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::super::buffer::Buffer;
 use super::super::kill_ring::Side;
 use super::super::text::Position;
-use super::motion::first_filled;
+use super::motion::first_non_blank;
 use super::register::RegisterText;
 use super::{Vim, VimMode};
 
@@ -50,7 +50,7 @@ impl Operator {
     }
 
     /// Returns the text with changed case, or `None` for other operators.
-    pub fn cased(self, text: &str) -> Option<String> {
+    pub fn change_case(self, text: &str) -> Option<String> {
         match self {
             Self::Lower => Some(text.to_lowercase()),
             Self::Upper => Some(text.to_uppercase()),
@@ -103,7 +103,8 @@ impl Vim {
             }
             _ => {
                 buffer.begin_group();
-                let text = operator.cased(&buffer.text().slice(range.clone())).unwrap_or_default();
+                let text =
+                    operator.change_case(&buffer.text().slice(range.clone())).unwrap_or_default();
                 buffer.replace(range, &text);
                 buffer.set_cursor(start);
                 self.finish(buffer);
@@ -154,12 +155,13 @@ impl Vim {
                 }
             }
             _ => {
-                let text = operator.cased(&buffer.text().slice(whole.clone())).unwrap_or_default();
+                let text =
+                    operator.change_case(&buffer.text().slice(whole.clone())).unwrap_or_default();
                 buffer.replace(whole, &text);
             }
         }
         let line = first.min(buffer.text().last_line());
-        buffer.set_cursor(first_filled(buffer, line));
+        buffer.set_cursor(first_non_blank(buffer, line));
         self.finish(buffer);
     }
 
@@ -197,7 +199,7 @@ impl Vim {
                 buffer.replace(start..start, &format!("{text}\n"));
                 cursor.line
             };
-            buffer.set_cursor(first_filled(buffer, line));
+            buffer.set_cursor(first_non_blank(buffer, line));
         } else {
             let in_line = cursor.byte < buffer.current_line().len();
             let at = if behind && in_line { buffer.next(cursor) } else { cursor };

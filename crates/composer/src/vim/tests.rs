@@ -49,7 +49,7 @@ fn run(start: &str, input: &str) -> String {
             KeyCode::Char(char) if vim.mode() == VimMode::Insert => {
                 buffer.insert(&char.to_string())
             }
-            KeyCode::Enter => buffer.newline(),
+            KeyCode::Enter => buffer.insert_newline(),
             KeyCode::Backspace => buffer.delete_left(),
             KeyCode::Left => buffer.move_left(),
             _ => {}

@@ -41,7 +41,7 @@ impl Vim {
     }
 
     /// Handles a command in visual mode.
-    pub(super) fn visual(&mut self, buffer: &mut Buffer, char: char) {
+    pub(super) fn handle_visual_command(&mut self, buffer: &mut Buffer, char: char) {
         match char {
             'v' | 'V' => {
                 let target_mode = if char == 'v' { VimMode::Visual } else { VimMode::VisualLine };
@@ -204,7 +204,7 @@ impl Vim {
     }
 
     /// Applies the operator to a text object, or selects it.
-    pub(super) fn object(&mut self, buffer: &mut Buffer, char: char, around: bool) {
+    pub(super) fn apply_text_object(&mut self, buffer: &mut Buffer, char: char, around: bool) {
         let Some(object) = object::find(buffer, char, around, self.pending.repeat_count()) else {
             return self.reset();
         };

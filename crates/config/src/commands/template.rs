@@ -63,7 +63,7 @@ pub fn parse(template: &str, form: CommandFormat) -> Result<Vec<TemplateSegment>
             continue;
         };
         let inside = rest.get(opening.len()..).unwrap_or("");
-        let Some(end) = closing(inside) else {
+        let Some(end) = closing_brace(inside) else {
             let index = before.chars().count();
             return Err(UnclosedBlock { index, opening });
         };
@@ -119,11 +119,12 @@ fn calls(before: &str, rest: &str) -> bool {
     let apart = apart.is_none_or(|char| char.is_whitespace() || "(\"'`".contains(char));
     let Some(inside) = rest.strip_prefix("/{").filter(|_| apart) else { return false };
     let names = inside.trim_start().chars().next();
-    names.is_some_and(|char| char.is_alphanumeric() || char == '_') && closing(inside).is_some()
+    names.is_some_and(|char| char.is_alphanumeric() || char == '_')
+        && closing_brace(inside).is_some()
 }
 
 /// Returns the position of the brace that closes a block.
-fn closing(inside: &str) -> Option<usize> {
+fn closing_brace(inside: &str) -> Option<usize> {
     let mut depth = 1u32;
     for (index, byte) in inside.bytes().enumerate() {
         match byte {
@@ -165,7 +166,7 @@ fn text_parts(text: &str, form: CommandFormat, shell: bool) -> Vec<TextPart> {
                 continue;
             }
             if !(shell && quoted)
-                && let Some((number, after)) = positional(rest)
+                && let Some((number, after)) = parse_positional(rest)
             {
                 keep(&mut plain, TextPart::One(number));
                 rest = after;
@@ -183,7 +184,7 @@ fn text_parts(text: &str, form: CommandFormat, shell: bool) -> Vec<TextPart> {
 }
 
 /// Parses `$1`, but not `$10` or `$1a`, which are prices and names.
-fn positional(text: &str) -> Option<(usize, &str)> {
+fn parse_positional(text: &str) -> Option<(usize, &str)> {
     let rest = text.strip_prefix('$')?;
     let digit = rest.chars().next()?.to_digit(10).filter(|digit| *digit > 0)?;
     let after = rest.get(1..)?;

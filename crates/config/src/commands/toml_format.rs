@@ -36,7 +36,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
         match (key.get_ref().as_ref(), value.get_ref()) {
             ("prompt", DeValue::String(template)) => {
                 prompt = Some(template.to_string());
-                written.template_position = at(inside(text, value.span().start));
+                written.template_position = at(string_content_start(text, value.span().start));
             }
             ("prompt", _) => return Err(to_error("a string")),
             ("description", DeValue::String(text)) => written.description = text.to_string(),
@@ -106,7 +106,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
 }
 
 /// Returns where the content of a string begins, given where its quotes begin.
-fn inside(text: &str, start: usize) -> usize {
+fn string_content_start(text: &str, start: usize) -> usize {
     let rest = text.get(start..).unwrap_or_default();
     let long = rest.starts_with("\"\"\"") || rest.starts_with("'''");
     let quotes = if long { 3 } else { 1 };

@@ -150,7 +150,8 @@ fn programs(folder: &Path) -> String {
         for word in text("command").into_iter().chain(args.filter_map(Value::as_str)) {
             // `--require=x.js`
             for word in [Some(word), word.split_once('=').map(|(_, value)| value)] {
-                let path = word.map(|word| lexical(&directory.join(variables.fill(word))));
+                let path =
+                    word.map(|word| normalize_lexically(&directory.join(variables.fill(word))));
                 named.extend(path.filter(|path| path.starts_with(folder) && path.is_file()));
             }
         }
@@ -185,7 +186,7 @@ fn hash_text_files(directory: &Path) -> String {
 }
 
 /// Removes `.` and `..` from the path.
-fn lexical(path: &Path) -> PathBuf {
+fn normalize_lexically(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {

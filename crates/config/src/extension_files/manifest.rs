@@ -301,10 +301,10 @@ impl Manifest {
     pub fn context_paths(&self, directory: &Path) -> (Vec<PathBuf>, Vec<String>) {
         let Some(names) = &self.context_files else {
             let standard = directory.join(CONTEXT);
-            let (found, _) = inside(directory, &[CONTEXT.to_owned()]);
+            let (found, _) = context_files_inside(directory, &[CONTEXT.to_owned()]);
             return if standard.is_file() { (found, Vec::new()) } else { Default::default() };
         };
-        inside(directory, names)
+        context_files_inside(directory, names)
     }
 
     /// Returns the names of context files that contain environment or setting variables, on one
@@ -337,7 +337,7 @@ fn stays_inside(relative: &Path) -> bool {
     })
 }
 
-fn inside(directory: &Path, names: &[String]) -> (Vec<PathBuf>, Vec<String>) {
+fn context_files_inside(directory: &Path, names: &[String]) -> (Vec<PathBuf>, Vec<String>) {
     let (mut paths, mut problems) = (Vec::new(), Vec::new());
     let root = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
     for name in names {

@@ -22,8 +22,8 @@ pub(crate) fn expand_servers(servers: &mut Value, expander: &mut Expander<'_>) {
         let Some(fields) = server.as_object_mut() else { continue };
         for (key, field) in fields {
             match key.as_str() {
-                "env" | "headers" => expander.value_or_empty(field),
-                _ => expander.value(field),
+                "env" | "headers" => expander.expand_value_or_empty(field),
+                _ => expander.expand_value(field),
             }
         }
     }

@@ -48,7 +48,7 @@ const REFUSED: &[&str] = &[
 const REFUSED_PREFIXES: [&str; 2] = ["DYLD_", "CORECLR_"];
 
 /// Whether a variable makes a program load or run other code.
-pub fn is_refused(name: &str) -> bool {
+pub fn is_rejected_variable(name: &str) -> bool {
     let name = name.to_uppercase();
     REFUSED.contains(&name.as_str())
         || REFUSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
@@ -230,7 +230,7 @@ fn endpoint(
     }
     let mut env = pairs(fields.get("env"), "env")?;
     env.retain(|(name, _)| {
-        if !is_refused(name) {
+        if !is_rejected_variable(name) {
             return true;
         }
         notes.push(match source.is_foreign() {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
-use parallax_protocol::paths::lexical;
+use parallax_protocol::paths::join_lexically;
 
 use super::imports::{ImportExpander, LIMIT, is_protected_from_tools};
 use super::{Memory, MemoryFile, MemoryOptions};
@@ -40,7 +40,7 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
     }
     let mut project = Vec::new();
     if options.trusted {
-        let directories = upwards(options.cwd, options.boundary_markers);
+        let directories = directories_from_root(options.cwd, options.boundary_markers);
         let root = directories.first().cloned().unwrap_or_else(|| options.cwd.to_owned());
         let own = directories.iter().map(|directory| (directory, &root));
         let more = options.more_folders.iter().map(|directory| (directory, directory));
@@ -123,7 +123,7 @@ fn has_entry(file: &Path) -> bool {
 }
 
 /// Returns the directories from the project root down to `cwd`.
-fn upwards(cwd: &Path, markers: &[String]) -> Vec<PathBuf> {
+fn directories_from_root(cwd: &Path, markers: &[String]) -> Vec<PathBuf> {
     let ancestors = || cwd.ancestors().take(HIGHEST);
     let top = project_top(cwd, markers);
     let mut directories: Vec<PathBuf> = ancestors()
@@ -174,7 +174,7 @@ impl MemoryReader<'_> {
     /// link to the user's secrets. A name that leads outside is one that the user accepted.
     fn is_inside(&mut self, path: &Path, root: &Path) -> bool {
         let Ok(real) = std::fs::canonicalize(path) else { return true };
-        let is_named_outside = !lexical(root, path).starts_with(root);
+        let is_named_outside = !join_lexically(root, path).starts_with(root);
         let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
         let problem = match real.strip_prefix(&root) {
             Err(_)

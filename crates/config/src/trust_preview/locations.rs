@@ -111,7 +111,7 @@ impl<'a> DirectoryScanner<'a> {
             Err(ReadError::TooLarge) => format!("it is larger than {LIMIT} bytes"),
             Err(ReadError::Io(error)) => error.to_string(),
         };
-        self.problem(format!("`{file}` was not inspected: {reason}"));
+        self.report_problem(format!("`{file}` was not inspected: {reason}"));
         None
     }
 
@@ -124,7 +124,7 @@ impl<'a> DirectoryScanner<'a> {
             if metadata.is_symlink() {
                 let display_path =
                     path.strip_prefix(self.folder).unwrap_or(&path).display().to_string();
-                self.problem(format!("`{display_path}` is a link and was not followed"));
+                self.report_problem(format!("`{display_path}` is a link and was not followed"));
                 return None;
             }
             if !metadata.is_dir() {
@@ -134,7 +134,7 @@ impl<'a> DirectoryScanner<'a> {
         Some(path)
     }
 
-    fn problem(&mut self, text: String) {
+    fn report_problem(&mut self, text: String) {
         if !self.problems.contains(&text) {
             self.problems.push(text);
         }
@@ -168,7 +168,7 @@ impl<'a> DirectoryScanner<'a> {
                 let display_path =
                     directory.strip_prefix(self.folder).unwrap_or(directory).display();
                 let text = format!("`{display_path}` was not inspected: {error}");
-                self.problem(text);
+                self.report_problem(text);
                 return Vec::new();
             }
         };

@@ -5,7 +5,7 @@ use parallax_policy::ToolPattern;
 use parallax_protocol::Object;
 use serde_json::Value;
 
-use super::effective::effective;
+use super::effective::merge_effective_settings;
 use crate::layers::LayerFile;
 use crate::migrate::{get_dotted, set_default, take};
 use crate::outer_settings::OuterSettings;
@@ -20,7 +20,7 @@ pub(crate) fn narrow(
     outer: &OuterSettings,
     warnings: &mut Vec<String>,
 ) -> bool {
-    let users = list(&effective(outer, None));
+    let users = list(&merge_effective_settings(outer, None));
     let mut allowed = users.clone();
     for file in &mut *project {
         let Some(own) = list(&file.values) else { continue };

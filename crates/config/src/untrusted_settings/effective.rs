@@ -13,13 +13,13 @@ use crate::setting_table::{default_of, settings_table};
 
 /// Merges the layers outside of the project, with the values of a project file in their position,
 /// and expands the user's variables.
-pub(super) fn effective(outer: &OuterSettings, project: Option<&Object>) -> Object {
+pub(super) fn merge_effective_settings(outer: &OuterSettings, project: Option<&Object>) -> Object {
     let (mut all, mut origins) = (Object::new(), Origins::new());
     let mut expander = Expander::new(&outer.environment);
     let mut add = |layer: Layer, values: &Object| {
         let origin = ValueOrigin { layer, file: Default::default() };
         let mut values = values.clone();
-        values.values_mut().for_each(|value| expander.value(value));
+        values.values_mut().for_each(|value| expander.expand_value(value));
         merge(&mut all, values, &origin, &mut origins);
     };
     let (above, below): (Vec<_>, Vec<_>) =
@@ -41,13 +41,13 @@ pub(super) struct SettingsDifference {
 impl SettingsDifference {
     pub(super) fn new(outer: &OuterSettings, project: &Object) -> Self {
         Self {
-            without_project: effective(outer, None),
-            with_project: effective(outer, Some(project)),
+            without_project: merge_effective_settings(outer, None),
+            with_project: merge_effective_settings(outer, Some(project)),
         }
     }
 
     /// Returns the settings without the project file.
-    pub(super) fn without(&self) -> &Object {
+    pub(super) fn settings_without_project(&self) -> &Object {
         &self.without_project
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use parallax_protocol::Object;
-use parallax_protocol::paths::lexical;
+use parallax_protocol::paths::join_lexically;
 use parallax_protocol::protected_names::{folded_names, protection};
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ pub(super) fn is_narrower(
     difference: &SettingsDifference,
     project: &Path,
 ) -> bool {
-    let users = difference.without();
+    let users = difference.settings_without_project();
     match key {
         "tools.sandboxAllowedPaths" => {
             let users = strings(get_dotted(users, key));
@@ -109,7 +109,9 @@ pub(super) fn drop_own_directory(values: &mut Object, project: &Path) {
         let path = entry.as_str().filter(|path| !path.is_empty());
         // Variables are expanded later.
         let path = path.filter(|path| !path.contains('$') && !path.starts_with('~'));
-        path.is_none_or(|path| !is_ordinary_part(&lexical(project, Path::new(path)), project))
+        path.is_none_or(|path| {
+            !is_ordinary_part(&join_lexically(project, Path::new(path)), project)
+        })
     };
     let Some(Value::Array(entries)) = get_dotted(values, PATHS) else { return };
     let others: Vec<Value> = entries.iter().filter(|entry| is_other(entry)).cloned().collect();

@@ -88,7 +88,7 @@ impl UserServer {
             false => server.clone(),
         };
         let expanded = |mut value: Value| {
-            Expander::new(&outer.environment).value(&mut value);
+            Expander::new(&outer.environment).expand_value(&mut value);
             value
         };
         let plain = |value: Value| with_plain_url(expanded(value));

@@ -240,7 +240,7 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
     let checkpoints = options.checkpoints.clone();
     let is_build_file = options.is_build_file;
     // Their spending counts for the session, and they use its model.
-    let budget = options.budget.nested();
+    let budget = options.budget.nested_budget();
     let routing = RoutingOptions { router: RoutingMode::Off, ..options.routing };
     let hooks = options.hooks.clone();
     let secrets = options.secrets.clone();

@@ -124,7 +124,7 @@ struct RemainingLimit {
 }
 
 impl LedgerState {
-    fn remainders(&self, shared: Option<&SharedSpending>) -> Vec<RemainingLimit> {
+    fn remaining_limits(&self, shared: Option<&SharedSpending>) -> Vec<RemainingLimit> {
         let reserved = self.reservations.total();
         let remainder = |scope, limit: f64, used: f64, reserved: f64| RemainingLimit {
             limit: ExhaustedBudget { kind: BudgetKind::Cost, scope, limit, used },
@@ -146,7 +146,7 @@ impl LedgerState {
     /// Reserves what a request may cost, if the limits cover it.
     fn reserve(&mut self, price: &RequestPrice, shared: Option<&SharedSpending>) -> SendDecision {
         let (mut amount, mut limited_by) = (price.maximum_cost(), None);
-        let remainders = self.remainders(shared);
+        let remainders = self.remaining_limits(shared);
         // A remainder that cannot grow limits the output; the request waits for one that may grow.
         for fixed in remainders.iter().filter(|remainder| !remainder.may_grow) {
             if fixed.remaining + ROUNDING < amount {

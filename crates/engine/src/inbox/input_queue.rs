@@ -100,7 +100,7 @@ impl InputQueue {
 
     /// Adds a steering message, or replaces a queued one with the same id. Without a running turn
     /// it becomes a prompt.
-    pub(super) fn steer(&mut self, steer: SteeringMessage, is_turn_running: bool) {
+    pub(super) fn queue_steering_message(&mut self, steer: SteeringMessage, is_turn_running: bool) {
         if let Some(waiting) = self.steering.iter_mut().find(|waiting| waiting.id == steer.id) {
             waiting.prompt = steer.prompt;
             return;
@@ -154,8 +154,8 @@ mod tests {
     #[test]
     fn steering_message_waits_for_the_turn_or_becomes_a_prompt() {
         let mut queue = InputQueue::default();
-        queue.steer(steer("a", "one"), true);
-        queue.steer(steer("b", "two"), false);
+        queue.queue_steering_message(steer("a", "one"), true);
+        queue.queue_steering_message(steer("b", "two"), false);
         assert!(queue.has_steering());
         let next = queue.next().expect("a prompt");
         assert_eq!((next.input.text(), next.steer), ("two", Some(SteerId::new("b"))));
@@ -165,10 +165,10 @@ mod tests {
     #[test]
     fn steering_message_with_a_known_id_replaces_the_queued_one() {
         let mut queue = InputQueue::default();
-        queue.steer(steer("a", "one"), true);
-        queue.steer(steer("a", "two"), true);
-        queue.steer(steer("b", "three"), false);
-        queue.steer(steer("b", "four"), true);
+        queue.queue_steering_message(steer("a", "one"), true);
+        queue.queue_steering_message(steer("a", "two"), true);
+        queue.queue_steering_message(steer("b", "three"), false);
+        queue.queue_steering_message(steer("b", "four"), true);
         assert_eq!(
             queue.take_steering().iter().map(|it| &it.prompt.text).collect::<Vec<_>>(),
             ["two"]

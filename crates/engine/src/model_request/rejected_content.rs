@@ -49,7 +49,7 @@ pub(crate) fn is_rejection(error: &ModelError) -> bool {
 
 /// Whether the service rejects the continuation token of an answer because it does not know it, or
 /// no longer knows it. The model has just answered, so it is not unknown.
-pub(crate) fn is_refused_token(error: &ModelError) -> bool {
+pub(crate) fn is_rejected_token(error: &ModelError) -> bool {
     let is_gone = matches!(
         error,
         ModelError::BadRequest { status: 404 | 409 | 410, .. }
@@ -98,7 +98,7 @@ impl RejectedContent {
             let origin = registry.declared_mcp_tools();
             let (tools, servers): (Vec<_>, BTreeSet<_>) = origin.into_iter().unzip();
             self.servers = servers.into_iter().collect();
-            self.hidden.clone_from(registry.rejected());
+            self.hidden.clone_from(registry.excluded_tools());
             let mut rejected = self.hidden.clone();
             rejected.extend(tools);
             registry.set_rejected(rejected);

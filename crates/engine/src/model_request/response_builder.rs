@@ -3,7 +3,7 @@
 use parallax_protocol::content::{Content, Part, PartView, SYNTHETIC_SIGNATURE};
 use parallax_protocol::model::{Chunk, Citation, Finish, FinishReason, Usage};
 
-use crate::part_text::{replace_text, visible};
+use crate::part_text::{replace_text, visible_text};
 use crate::tokens;
 
 /// Maximum number of citations per response.
@@ -70,7 +70,7 @@ impl ResponseBuilder {
                     pieces.push(StreamedText::Thought(text.to_owned()));
                 }
                 // The provider wants its data back; the thought itself is not sent.
-                if part.opaque().is_some() {
+                if part.opaque_data().is_some() {
                     self.in_thought = false;
                     self.parts.push(part);
                 }
@@ -78,7 +78,7 @@ impl ResponseBuilder {
             }
             PartView::Text("")
                 if part.signature().is_none()
-                    && part.opaque().is_none()
+                    && part.opaque_data().is_none()
                     && part.object().len() == 1 =>
             {
                 return;
@@ -115,7 +115,7 @@ impl ResponseBuilder {
 
     /// Returns the visible text so far.
     pub(crate) fn text(&self) -> String {
-        visible(&self.parts)
+        visible_text(&self.parts)
     }
 
     /// Replaces the text. A response with only calls gets no text.

@@ -20,7 +20,7 @@ use crate::agents::SUBAGENT;
 use crate::budget::total_tokens;
 use crate::event_bus::SentRequest;
 use crate::hooks::ResponseView;
-use crate::part_text::{replace_text, visible};
+use crate::part_text::{replace_text, visible_text};
 use crate::usage_tracking::{cost, cost_of, error_class, interrupted_cost, may_have_cost, millis};
 
 /// A model stream.
@@ -133,7 +133,7 @@ impl ResponseReceiver<'_> {
                     attempt.first_chunk_ms.get_or_insert_with(|| millis(attempt.sent_at));
                     if let Some(request_view) = played.hook_request {
                         let output = ResponseView {
-                            text: visible(&chunk.parts),
+                            text: visible_text(&chunk.parts),
                             finish: chunk.finish.as_ref(),
                             usage: chunk.usage,
                         };

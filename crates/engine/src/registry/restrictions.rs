@@ -66,7 +66,7 @@ impl Registry {
     }
 
     /// Returns the excluded tools.
-    pub(crate) fn rejected(&self) -> &HashSet<String> {
+    pub(crate) fn excluded_tools(&self) -> &HashSet<String> {
         &self.restrictions.rejected
     }
 

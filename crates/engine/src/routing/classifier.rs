@@ -134,9 +134,9 @@ fn read(
             let needs_strong_model = match choice.model_choice.as_str() {
                 "pro" => true,
                 "flash" => false,
-                other => return Err(format!("unknown choice `{}`", short(other, 40))),
+                other => return Err(format!("unknown choice `{}`", truncate(other, 40))),
             };
-            Ok(ClassifierResult { needs_strong_model, reason: short(&choice.reasoning, REASON) })
+            Ok(ClassifierResult { needs_strong_model, reason: truncate(&choice.reasoning, REASON) })
         }
         ClassifierAnswerFormat::Score => {
             let score: ScoreReply = serde_json::from_str(text).map_err(bad)?;
@@ -146,7 +146,7 @@ fn read(
             }
             #[expect(clippy::cast_precision_loss, reason = "a number up to 100")]
             let needs_strong_model = number >= threshold as f64;
-            let reason = short(&score.complexity_reasoning, REASON);
+            let reason = truncate(&score.complexity_reasoning, REASON);
             Ok(ClassifierResult {
                 needs_strong_model,
                 reason: format!("score {number} of 100, threshold {threshold}: {reason}"),
@@ -176,11 +176,11 @@ pub(super) fn text(
         text.push_str("<earlier_turns>\n");
         for (role, output) in last {
             let who = if *role == Role::User { "user" } else { "agent" };
-            text.push_str(&format!("{who}: {}\n", short(output, TURN)));
+            text.push_str(&format!("{who}: {}\n", truncate(output, TURN)));
         }
         text.push_str("</earlier_turns>\n\n");
     }
-    text.push_str(&format!("<request>\n{}\n</request>", short(prompt, PROMPT)));
+    text.push_str(&format!("<request>\n{}\n</request>", truncate(prompt, PROMPT)));
     text
 }
 
@@ -210,7 +210,7 @@ fn message_text(content: &Content) -> String {
 }
 
 /// Returns the beginning of a string.
-fn short(text: &str, characters: usize) -> String {
+fn truncate(text: &str, characters: usize) -> String {
     let text = text.trim();
     match text.char_indices().nth(characters) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),

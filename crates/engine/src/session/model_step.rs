@@ -18,7 +18,7 @@ use crate::model_request::{ATTEMPTS, InvalidResponse};
 use crate::model_request::{
     Attempt, AttemptKind, ModelReply, RejectedContent, RequestBuilder, ResponseReceiver,
     RetryAction, StreamEnd, StreamSource, blocked_failure, classify, context_full,
-    exclude_named_tool, is_refused_token, is_rejection, single_chunk,
+    exclude_named_tool, is_rejected_token, is_rejection, single_chunk,
 };
 use crate::routing::{FallbackResult, fallback_cause};
 
@@ -119,7 +119,7 @@ impl Session {
             {
                 // The token has expired, or the request differs from the original one.
                 self.give_up_continuation(&unfinished, state);
-                self.count_refused_continuation(state, failed.action)?;
+                self.count_rejected_continuation(state, failed.action)?;
                 state.number = 0;
                 continue;
             }
@@ -192,7 +192,7 @@ impl Session {
         };
         let rejects = matches!(&ended, StreamEnd::Failed(error) if is_rejection(error));
         let is_token_rejected =
-            matches!(&ended, StreamEnd::Failed(error) if is_refused_token(error));
+            matches!(&ended, StreamEnd::Failed(error) if is_rejected_token(error));
         if attempt.accepted_tokens > 0 {
             state.rejected_continuations = 0;
         }
@@ -350,7 +350,7 @@ impl Session {
     /// # Errors
     /// Returns the end reason if the service rejected too many tokens: a service that never accepts its
     /// tokens would be paid for new answers without an end.
-    fn count_refused_continuation(
+    fn count_rejected_continuation(
         &mut self,
         state: &mut RequestState,
         action: RetryAction,

@@ -93,7 +93,7 @@ impl UserMessages<'_> {
                 self.inbox.notices().show_kind(Level::Warning, "prompt", notice);
             }
             self.environment.redact(&mut text);
-            self.inbox.steer_ended(steer.id, text.clone(), SteeringOutcome::Delivered);
+            self.inbox.report_steering_outcome(steer.id, text.clone(), SteeringOutcome::Delivered);
             let item = self.conversation.next_item("user");
             self.bus.send(EventBody::ItemStarted {
                 item: item.clone(),

@@ -313,7 +313,7 @@ impl<'a> ToolBatch<'a> {
     }
 
     /// Returns the calls without a result.
-    pub(super) fn open(&self) -> Vec<usize> {
+    pub(super) fn open_calls(&self) -> Vec<usize> {
         (0..self.calls.len()).filter(|index| !self.is_done(*index)).collect()
     }
 
@@ -431,7 +431,7 @@ impl<'a> ToolBatch<'a> {
     }
 
     /// Returns the other results of the batch.
-    pub(super) fn pending(&self) -> PendingResults {
+    pub(super) fn pending_results(&self) -> PendingResults {
         let results = self.calls.iter().filter_map(BatchedCall::response);
         let open = self.calls.iter().filter(|call| call.response().is_none()).count();
         PendingResults {
@@ -547,7 +547,7 @@ mod tests {
         batch.record_result(2, done(), Vec::new());
         assert_eq!(start_all(&mut batch, &registry), [3]);
         batch.record_result(3, done(), Vec::new());
-        assert!(batch.is_over() && batch.open().is_empty());
+        assert!(batch.is_over() && batch.open_calls().is_empty());
         assert_eq!(batch.into_result().texts, ["done"; 4]);
     }
 
@@ -578,7 +578,7 @@ mod tests {
         let call = batch.call(0).expect("a call");
         assert_eq!((call.name.as_str(), call.replaced_name.as_deref()), ("read", Some("edit")));
         assert_eq!(call.id, calls[0].id);
-        assert_eq!(batch.open(), [0, 1]);
+        assert_eq!(batch.open_calls(), [0, 1]);
     }
 
     #[test]

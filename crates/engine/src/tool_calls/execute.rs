@@ -126,7 +126,7 @@ impl ToolRunner<'_> {
         let Some(call) = batch.call(index).cloned() else { return };
         let outcome =
             outcome.unwrap_or_else(|error| ToolResult::failure(crash_error(&call.name, &error)));
-        let batch_state = (batch.pending(), batch.may_replace(index));
+        let batch_state = (batch.pending_results(), batch.may_replace(index));
         let transition = self.complete(&call, *running, outcome, batch_state, cancel).await;
         self.advance(batch, index, transition, cancel).await;
     }

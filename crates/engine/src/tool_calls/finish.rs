@@ -54,7 +54,7 @@ impl ToolRunner<'_> {
                 }
             }
         }
-        for index in batch.open() {
+        for index in batch.open_calls() {
             let mut message =
                 "[Operation Cancelled] The user interrupted before this call finished.".to_owned();
             let item = batch.requested_call(index).map(ToolCall::item);

@@ -23,7 +23,7 @@ impl ToolRunner<'_> {
                 self.hooks.notify_of_plan(&plan, mode);
                 self.conversation.approve_plan(plan);
                 self.inbox.set_mode(mode);
-                self.approvals.plan_approved();
+                self.approvals.record_approved_plan();
                 if mode == ApprovalMode::Yolo {
                     let text = "A rule approved the plan because no user is present. YOLO mode: \
                         all actions are auto-approved from now on";

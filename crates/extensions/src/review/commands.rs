@@ -8,7 +8,7 @@ use super::Review;
 use parallax_config::commands::template::shell_blocks;
 
 /// Adds a line for each shell command of a template.
-pub(super) fn commands(directory: &Path, review: &mut Review) {
+pub(super) fn review_commands(directory: &Path, review: &mut Review) {
     let source = CommandSource::Extension(String::new());
     let found = find_commands(&[CommandFolder { source, folder: directory.join("commands") }]);
     for file in &found.commands {

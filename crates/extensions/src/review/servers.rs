@@ -1,6 +1,6 @@
 //! Reviews what the MCP servers of an extension run, connect to, and read.
 
-use parallax_config::mcp::is_refused;
+use parallax_config::mcp::is_rejected_variable;
 use parallax_protocol::Object;
 use parallax_protocol::code_text::{check_command, check_name, code_text};
 use serde_json::Value;
@@ -51,7 +51,7 @@ pub(super) fn servers(
         };
         let env = server.get("env").and_then(Value::as_object);
         let names: Vec<&String> = env.into_iter().flatten().map(|(name, _)| name).collect();
-        if let Some(refused) = names.iter().find(|name| is_refused(name)) {
+        if let Some(refused) = names.iter().find(|name| is_rejected_variable(name)) {
             return Err(format!(
                 "its MCP server `{name}`{whose} sets `{refused}`, which makes programs load code"
             ));

@@ -92,7 +92,7 @@ impl Conversation<'_> {
     }
 
     /// Queues a prepared prompt before later lines.
-    pub(super) fn prompt(&mut self, mut prompt: Prompt) {
+    pub(super) fn queue_prompt(&mut self, mut prompt: Prompt) {
         if let Some(schema) = &self.schema {
             schema.add_instructions(&mut prompt);
         }
@@ -118,7 +118,7 @@ impl Conversation<'_> {
             if let SlashKind::Command { name, .. } = command {
                 return Err(unknown_command(name));
             }
-            self.prompt(Prompt { text, ..Prompt::default() });
+            self.queue_prompt(Prompt { text, ..Prompt::default() });
             return Ok(());
         };
         if let SlashKind::Command { name, arguments } = command {
@@ -155,7 +155,7 @@ impl Conversation<'_> {
             }
             InputLine::Steer { content } => {
                 if self.is_idle() {
-                    self.prompt(Prompt { text: content, ..Prompt::default() });
+                    self.queue_prompt(Prompt { text: content, ..Prompt::default() });
                 } else {
                     let id = SteerId::new(format!("line-{number}"));
                     self.pending_steering.push(id.clone());
@@ -272,7 +272,9 @@ impl Conversation<'_> {
                     format!("unknown mode `{mode}`: use default, auto_edit, plan, or yolo")
                 })?;
                 let session = self.session.as_ref().map(|it| it.session);
-                if let Some(reason) = session.and_then(|it| it.launch().mode_refusal(mode)) {
+                if let Some(reason) =
+                    session.and_then(|it| it.launch().mode_unavailable_reason(mode))
+                {
                     return Err(reason);
                 }
                 self.mode.request(mode);

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, channel};
 
 use parallax_http::address::AddressError;
-use parallax_http::{ClientOptions, Redirects, client, guarded_client, refusal};
+use parallax_http::{ClientOptions, Redirects, blocked_address_error, client, guarded_client};
 
 /// Answers each connection with the next of `answers` and reports the request heads.
 fn serve(host: &str, answers: Vec<String>) -> (SocketAddr, Receiver<String>) {
@@ -72,7 +72,10 @@ async fn guarded_client_checks_every_hop() {
         .send()
         .await
         .expect_err("the hop is refused");
-    assert_eq!(refusal(&error), Some(AddressError::PrivateHost { host: "127.0.0.2".into() }));
+    assert_eq!(
+        blocked_address_error(&error),
+        Some(AddressError::PrivateHost { host: "127.0.0.2".into() })
+    );
 }
 
 #[tokio::test]

@@ -94,7 +94,7 @@ pub async fn sign_in(
         Some(pasted) = ui.wait_for_pasted_url() => Some(pasted),
     };
     let back = back.ok_or("the sign-in timed out after five minutes")?;
-    if let Some(reason) = refusal(back.trim()) {
+    if let Some(reason) = rejection_reason(back.trim()) {
         return Err(format!("the sign-in was rejected: {reason}"));
     }
     session
@@ -105,7 +105,7 @@ pub async fn sign_in(
 }
 
 /// Returns the error from the service if the redirect contains no code.
-fn refusal(back: &str) -> Option<String> {
+fn rejection_reason(back: &str) -> Option<String> {
     let back = url::Url::parse(back).ok()?;
     let parameter = |name: &str| {
         let mut pairs = back.query_pairs().filter(|(key, _)| key == name);

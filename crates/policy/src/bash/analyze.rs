@@ -27,7 +27,7 @@ const MAX_COUNT: usize = 64;
 /// Two parsers must agree: one that follows bash character by character, and the published grammar.
 pub fn analyze(text: &str) -> ShellLine {
     let mut analysis = Analysis::default();
-    analysis.text(text, &AnalysisContext::default());
+    analysis.analyze_text(text, &AnalysisContext::default());
     if let Some(name) = analysis.values.evaluated_text() {
         let reason = format!("`{name}` is evaluated, and its value may contain commands");
         analysis.mark_unanalyzable(reason);
@@ -52,7 +52,7 @@ pub fn analyze_expanded(
         git_aliases: GitAliases::new(git_aliases),
         ..Analysis::default()
     };
-    analysis.text(text, &AnalysisContext::default());
+    analysis.analyze_text(text, &AnalysisContext::default());
     analysis.line
 }
 
@@ -104,7 +104,7 @@ impl Analysis {
         }
     }
 
-    fn text(&mut self, text: &str, context: &AnalysisContext) {
+    fn analyze_text(&mut self, text: &str, context: &AnalysisContext) {
         if text.len() > MAX_BYTES {
             self.mark_unanalyzable("it is too long");
             self.mark_hidden("it is too long to be analyzed");
@@ -133,7 +133,7 @@ impl Analysis {
             }
         };
         for simple in commands {
-            self.command(simple, context, &mut found);
+            self.analyze_command(simple, context, &mut found);
         }
         self.values.extend(&found.values);
         self.check_indirect_variables(&mut found);
@@ -162,7 +162,7 @@ impl Analysis {
         }
     }
 
-    fn command(
+    fn analyze_command(
         &mut self,
         mut simple: SimpleCommand,
         context: &AnalysisContext,
@@ -186,17 +186,17 @@ impl Analysis {
         }
         let scripts = builtins::check_builtin(&simple, 0, found);
         self.line.commands.push(simple.command.clone());
-        self.inside(&simple, context, found);
-        self.alias(&simple.command, context);
+        self.analyze_started_commands(&simple, context, found);
+        self.analyze_alias(&simple.command, context);
         for script in scripts {
             let mut inner = nested_context(&simple.command, context);
             inner.position = CommandPosition::Script;
-            self.enter(&inner, |analysis| analysis.text(&script, &inner));
+            self.enter(&inner, |analysis| analysis.analyze_text(&script, &inner));
         }
     }
 
     /// Analyzes the text of the shell or git alias that the command calls.
-    fn alias(&mut self, command: &Command, context: &AnalysisContext) {
+    fn analyze_alias(&mut self, command: &Command, context: &AnalysisContext) {
         let Some(expander) = &self.expander else { return };
         self.git_aliases.learn(command);
         let found = expander.expand_alias(command).or_else(|| self.git_aliases.text(command));
@@ -205,7 +205,7 @@ impl Analysis {
         };
         let mut inner = nested_context(command, context);
         inner.aliases.push(name);
-        self.enter(&inner, |analysis| analysis.text(&text, &inner));
+        self.enter(&inner, |analysis| analysis.analyze_text(&text, &inner));
     }
 
     fn enter(&mut self, inner: &AnalysisContext, run: impl FnOnce(&mut Self)) {
@@ -219,7 +219,7 @@ impl Analysis {
     }
 
     /// Analyzes what the newest command starts.
-    fn inside(
+    fn analyze_started_commands(
         &mut self,
         simple: &SimpleCommand,
         context: &AnalysisContext,
@@ -237,24 +237,24 @@ impl Analysis {
             }
             return;
         }
-        for inside in wrappers::inside(&command.words) {
+        for inside in wrappers::wrapped_commands(&command.words) {
             let mut inner = nested_context(command, context);
             match inside {
                 WrappedCommand::Words { words, assignments } => {
                     let names = assignments.iter().map(|assignment| assignment.name.clone());
                     self.values.assigned.extend(names);
-                    let wrapped = wrapped(simple, words, assignments);
-                    self.enter(&inner, |analysis| analysis.command(wrapped, &inner, found));
+                    let wrapped = started_command(simple, words, assignments);
+                    self.enter(&inner, |analysis| analysis.analyze_command(wrapped, &inner, found));
                 }
                 WrappedCommand::PassedOn(words) => {
                     inner.is_passed_on = true;
-                    let wrapped = wrapped(simple, words, Vec::new());
-                    self.enter(&inner, |analysis| analysis.command(wrapped, &inner, found));
+                    let wrapped = started_command(simple, words, Vec::new());
+                    self.enter(&inner, |analysis| analysis.analyze_command(wrapped, &inner, found));
                 }
                 WrappedCommand::Script { text, plain_sh } => {
                     inner.position = CommandPosition::Script;
                     inner.plain_sh = plain_sh;
-                    self.enter(&inner, |analysis| analysis.text(&text, &inner));
+                    self.enter(&inner, |analysis| analysis.analyze_text(&text, &inner));
                 }
                 WrappedCommand::Unclear(reason) => match (reason.as_str(), input(simple)) {
                     (shells::READS_INPUT, Some(text)) => {
@@ -263,7 +263,9 @@ impl Analysis {
                                 WrappedCommand::Script { text, plain_sh } => {
                                     inner.position = CommandPosition::Script;
                                     inner.plain_sh = plain_sh;
-                                    self.enter(&inner, |analysis| analysis.text(&text, &inner));
+                                    self.enter(&inner, |analysis| {
+                                        analysis.analyze_text(&text, &inner)
+                                    });
                                 }
                                 WrappedCommand::Unclear(reason) => found.mark_unanalyzable(reason),
                                 WrappedCommand::Words { .. } | WrappedCommand::PassedOn(_) => {}
@@ -299,7 +301,11 @@ fn runs_derived_script(simple: &SimpleCommand) -> bool {
 }
 
 /// Returns a command that another command starts.
-fn wrapped(outer: &SimpleCommand, words: Vec<Word>, assignments: Vec<Assignment>) -> SimpleCommand {
+fn started_command(
+    outer: &SimpleCommand,
+    words: Vec<Word>,
+    assignments: Vec<Assignment>,
+) -> SimpleCommand {
     let source = words.iter().map(|word| word.source.as_str()).collect::<Vec<_>>().join(" ");
     SimpleCommand {
         tokens: words.iter().map(token).collect(),

@@ -201,20 +201,20 @@ pub(super) fn check_builtin(
         }
         "let" => {
             for token in arguments {
-                arithmetic(token, found);
+                record_arithmetic(token, found);
             }
         }
-        _ if is_declaration_builtin(name) => declaration(name, arguments, found),
-        "unset" => names(arguments, "fvn", "", found),
+        _ if is_declaration_builtin(name) => check_declaration(name, arguments, found),
+        "unset" => check_variable_names(arguments, "fvn", "", found),
         "read" => {
             found.values.arrays |= has_option(arguments, 'a');
             found.values.assigned.insert("REPLY".to_owned());
-            names(arguments, "ers", "adinNptu", found);
+            check_variable_names(arguments, "ers", "adinNptu", found);
         }
         "mapfile" | "readarray" => {
             found.values.arrays = true;
             found.values.assigned.insert("MAPFILE".to_owned());
-            names(arguments, "t", "dnOsu", found);
+            check_variable_names(arguments, "t", "dnOsu", found);
         }
         "getopts" => {
             found.values.assigned.insert("OPTARG".to_owned());
@@ -341,7 +341,7 @@ fn set(arguments: &[ShellToken], found: &mut ShellFindings) {
 }
 
 /// Records the variables of a string that is evaluated as arithmetic.
-fn arithmetic(token: &ShellToken, found: &mut ShellFindings) {
+fn record_arithmetic(token: &ShellToken, found: &mut ShellFindings) {
     let Some(text) = token.word.text.as_deref() else {
         found.mark_unanalyzable("arithmetic evaluates text that is known only at run time");
         return;
@@ -357,7 +357,7 @@ fn arithmetic(token: &ShellToken, found: &mut ShellFindings) {
     }
 }
 
-fn declaration(builtin: &str, arguments: &[ShellToken], found: &mut ShellFindings) {
+fn check_declaration(builtin: &str, arguments: &[ShellToken], found: &mut ShellFindings) {
     let mut integer = false;
     for token in arguments {
         if let Some(assignment) = &token.assignment {
@@ -399,7 +399,12 @@ fn declaration(builtin: &str, arguments: &[ShellToken], found: &mut ShellFinding
 }
 
 /// Checks builtins whose operands are variable names.
-fn names(arguments: &[ShellToken], flags: &str, values: &str, found: &mut ShellFindings) {
+fn check_variable_names(
+    arguments: &[ShellToken],
+    flags: &str,
+    values: &str,
+    found: &mut ShellFindings,
+) {
     let mut arguments = arguments.iter();
     let mut options = true;
     while let Some(token) = arguments.next() {

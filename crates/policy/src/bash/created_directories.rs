@@ -83,13 +83,13 @@ fn literal_path(word: &Word) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bash::{analyze, destructive};
+    use crate::bash::{analyze, destruction};
 
     /// Whether everything that the line deletes recursively was created by it.
     fn deletes_own(text: &str) -> bool {
         let line = analyze(text);
         let mut operands = line.commands.iter().enumerate().flat_map(|(index, command)| {
-            let found = destructive(command).map(|found| found.operands).unwrap_or_default();
+            let found = destruction(command).map(|found| found.operands).unwrap_or_default();
             found.into_iter().map(move |operand| (index, operand))
         });
         operands.all(|(index, operand)| is_created_by_line(&line, index, &operand))

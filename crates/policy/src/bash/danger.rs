@@ -8,12 +8,12 @@ use super::arguments::{has_letter, has_long_option, literal_arguments};
 use super::git::git_subcommand;
 use super::line::{Assignment, Command, Word};
 
-pub use destruction::{Destruction, DestructionKind, checked_out, destructive, may_destroy};
+pub use destruction::{Destruction, DestructionKind, checked_out, destruction, may_destroy};
 
 /// Returns why the command requires approval although commands are allowed: it forces a deletion,
 /// runs programs through its options, creates a link, or sets a variable that controls what
 /// programs do.
-pub fn dangerous(command: &Command) -> Option<&'static str> {
+pub fn danger_reason(command: &Command) -> Option<&'static str> {
     if let Some(reason) = command.assignments.iter().find_map(assignment_control_reason) {
         return Some(reason);
     }

@@ -76,7 +76,7 @@ impl ShellFindings {
         }
     }
 
-    pub(super) fn feature(&mut self, feature: &'static str) {
+    pub(super) fn record_feature(&mut self, feature: &'static str) {
         if !self.features.contains(&feature) {
             self.features.push(feature);
         }

@@ -35,7 +35,7 @@ pub fn is_safe(line: &ShellLine, safe_roots: &SafeReadRoots<'_>) -> bool {
         // Such a loop may not terminate.
         && !line.features.contains(&"loop")
         && line.redirections.iter().all(is_harmless_redirection)
-        && line.commands.iter().all(|command| safe(command, safe_roots, moved))
+        && line.commands.iter().all(|command| is_safe_command(command, safe_roots, moved))
 }
 
 /// Whether the line may change the repository data of git: it runs git, and not only to read.
@@ -54,7 +54,7 @@ pub fn changes_git(line: &ShellLine) -> bool {
 /// Whether one command only reads inside the workspace, assuming no `cd` before it. Commands that
 /// it starts are checked separately.
 pub fn command_is_safe(command: &Command, safe_roots: &SafeReadRoots<'_>) -> bool {
-    safe(command, safe_roots, false)
+    is_safe_command(command, safe_roots, false)
 }
 
 /// Whether the redirection joins streams, discards output, or reads literal text.
@@ -69,7 +69,11 @@ pub fn is_harmless_redirection(redirection: &Redirection) -> bool {
     }
 }
 
-fn safe(command: &Command, safe_roots: &SafeReadRoots<'_>, has_changed_directory: bool) -> bool {
+fn is_safe_command(
+    command: &Command,
+    safe_roots: &SafeReadRoots<'_>,
+    has_changed_directory: bool,
+) -> bool {
     let context = ReadContext {
         directory: safe_roots.directory,
         roots: safe_roots.roots,
@@ -78,7 +82,7 @@ fn safe(command: &Command, safe_roots: &SafeReadRoots<'_>, has_changed_directory
     if command.background
         || !command.assignments.is_empty()
         || command.position == CommandPosition::Function
-        || !paths::inside(safe_roots.directory, safe_roots.roots)
+        || !paths::is_inside(safe_roots.directory, safe_roots.roots)
     {
         return false;
     }

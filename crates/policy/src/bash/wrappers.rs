@@ -159,7 +159,7 @@ pub(super) fn starts_other_programs(name: &str) -> bool {
 }
 
 /// Returns what the command starts. Empty if it starts nothing else.
-pub(super) fn inside(words: &[Word]) -> Vec<WrappedCommand> {
+pub(super) fn wrapped_commands(words: &[Word]) -> Vec<WrappedCommand> {
     let Some((program, arguments)) = words.split_first() else { return Vec::new() };
     let Some(path) = program.text.as_deref() else { return Vec::new() };
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -171,17 +171,19 @@ pub(super) fn inside(words: &[Word]) -> Vec<WrappedCommand> {
         "sudo" | "doas" => elevated(name, arguments),
         "nice" => nice(arguments),
         "command" => command(arguments),
-        "sh" | "bash" | "dash" | "ash" | "zsh" | "ksh" | "rbash" => shells::inside(name, arguments),
+        "sh" | "bash" | "dash" | "ash" | "zsh" | "ksh" | "rbash" => {
+            shells::wrapped_commands(name, arguments)
+        }
         "capsh" => capsh(arguments),
         "su" => shells::su(arguments),
         "watch" => shells::watch(arguments),
         "script" => shells::script(arguments),
         "flock" => shells::flock(arguments),
         "parallel" => xargs::parallel(arguments),
-        "xargs" | "gxargs" => xargs::inside(arguments),
-        "find" | "gfind" => find::inside(arguments),
+        "xargs" | "gxargs" => xargs::wrapped_commands(arguments),
+        "find" | "gfind" => find::wrapped_commands(arguments),
         "fd" | "fdfind" => find::fd(arguments),
-        "git" => git::inside(arguments),
+        "git" => git::wrapped_commands(arguments),
         "split" | "gsplit" => filter(arguments),
         "man" => pager(arguments),
         "direnv" if arguments.first().and_then(|word| word.text.as_deref()) == Some("exec") => {
@@ -196,7 +198,7 @@ pub(super) fn inside(words: &[Word]) -> Vec<WrappedCommand> {
         _ if CLOSED.contains(&name) => {
             vec![WrappedCommand::Unclear(format!("`{name}` starts other programs"))]
         }
-        _ => runners::inside(name, arguments),
+        _ => runners::wrapped_commands(name, arguments),
     }
 }
 
@@ -422,7 +424,7 @@ fn capsh(arguments: &[Word]) -> Vec<WrappedCommand> {
     let mut found = unclear_command("`capsh` starts other programs");
     let end = arguments.iter().position(|word| word.text.as_deref() == Some("--"));
     if let Some(rest) = end.and_then(|end| arguments.get(end + 1..)) {
-        found.extend(shells::inside("bash", rest));
+        found.extend(shells::wrapped_commands("bash", rest));
     }
     found
 }

@@ -7,7 +7,7 @@ use super::line::{Command, Word};
 /// Returns the paths that the command writes, deletes, or changes, as named by its words, including
 /// words known only at run time. Redirections are listed in the line. For an unknown program the
 /// list is empty, which does not mean that the program writes nothing.
-pub fn written(command: &Command) -> Vec<Word> {
+pub fn written_paths(command: &Command) -> Vec<Word> {
     let mut found: Vec<Word> = Vec::new();
     for word in named_paths(command) {
         if !found.contains(&word) {
@@ -22,8 +22,8 @@ pub fn written(command: &Command) -> Vec<Word> {
 pub fn placed_paths(command: &Command) -> Vec<Word> {
     let moves = git_subcommand(command).is_some_and(|call| call.name == "mv");
     match command.name() {
-        Some("cp" | "mv" | "ln" | "install" | "rsync" | "scp") => written(command),
-        Some("git") if moves => written(command),
+        Some("cp" | "mv" | "ln" | "install" | "rsync" | "scp") => written_paths(command),
+        Some("git") if moves => written_paths(command),
         _ => Vec::new(),
     }
 }
@@ -73,7 +73,7 @@ fn named_paths(command: &Command) -> Vec<Word> {
                 found.extend(target_paths(&all));
             } else {
                 for directory in found.clone() {
-                    found.extend(all.iter().map(|source| inside(&directory, source)));
+                    found.extend(all.iter().map(|source| join_directory(&directory, source)));
                 }
             }
             found
@@ -155,11 +155,11 @@ fn target_paths(all: &[Word]) -> Vec<Word> {
         return vec![target.clone()];
     }
     let mut found = vec![target.clone()];
-    found.extend(sources.iter().map(|source| inside(target, source)));
+    found.extend(sources.iter().map(|source| join_directory(target, source)));
     found
 }
 
-fn inside(directory: &Word, source: &Word) -> Word {
+fn join_directory(directory: &Word, source: &Word) -> Word {
     let (Some(folder_text), Some(name)) = (&directory.text, last_component(source)) else {
         // Its text is not one of the source, which the command does not write.
         let text = format!("{}/{}", directory.source, source.source);

@@ -116,7 +116,7 @@ impl Policy {
                 // is also requested for reading is a secret or contains one.
                 let files = &requested_permissions.file_system;
                 let is_free = |path: &&PathBuf| {
-                    paths::inside(path, call.folders.workspace)
+                    paths::is_inside(path, call.folders.workspace)
                         && !paths::defines_hidden_files(path)
                         && !files.read.iter().any(|read| read.starts_with(path))
                 };

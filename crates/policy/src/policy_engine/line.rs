@@ -158,7 +158,7 @@ impl Policy {
                 });
             }
             may_redirect &= decision.may_redirect;
-            trace.command(&command.source, decision.decision, &decision.rule);
+            trace.record_command(&command.source, decision.decision, &decision.rule);
             let stricter = strictest.as_ref().is_none_or(|before| {
                 decision.decision > before.decision
                     // If both allow, a rule takes precedence over a heuristic because it can grant

@@ -2,7 +2,7 @@
 
 use crate::command_prefix::CommandPrefix;
 use crate::conditions::{CommandPattern, Commands, Conditions};
-use crate::names::{SHELL, canonical, known_names, nearest};
+use crate::names::{SHELL, canonical_name, known_names, nearest_word};
 use crate::path_condition::{PathGlob, PathScope};
 use crate::pattern;
 use crate::problem::ProblemKind;
@@ -14,7 +14,7 @@ use toml::de::{DeTable, DeValue};
 use super::{InvalidRule, RuleReader, bad_pattern, get, invalid_rule, schema};
 
 impl RuleReader<'_> {
-    pub(super) fn conditions(
+    pub(super) fn read_conditions(
         &mut self,
         number: usize,
         line: usize,
@@ -70,13 +70,15 @@ impl RuleReader<'_> {
         };
         let mut modes = Vec::new();
         for name in self.optional(table, "modes", "modes", strings)?.unwrap_or_default() {
-            modes.push(ApprovalMode::parse(&name).ok_or_else(|| InvalidRule {
-                suggestion:
-                    nearest(&name, &["default", "autoEdit", "plan", "yolo"]).map(str::to_owned),
-                ..invalid_rule(format!(
-                    "unknown mode `{name}`: use `default`, `autoEdit`, `plan`, or `yolo`"
-                ))
-            })?);
+            modes.push(
+                ApprovalMode::parse(&name).ok_or_else(|| InvalidRule {
+                    suggestion: nearest_word(&name, &["default", "autoEdit", "plan", "yolo"])
+                        .map(str::to_owned),
+                    ..invalid_rule(format!(
+                        "unknown mode `{name}`: use `default`, `autoEdit`, `plan`, or `yolo`"
+                    ))
+                })?,
+            );
         }
         let annotations = match get(table, "toolAnnotations", "tool_annotations") {
             Some(value) => match value.get_ref() {
@@ -128,8 +130,8 @@ impl RuleReader<'_> {
         let has_own_namespace =
             name.contains('*') || name.starts_with("mcp_") || name.starts_with("discovered_tool_");
         if !has_own_namespace
-            && canonical(name) == name
-            && let Some(near) = nearest(name, &known_names())
+            && canonical_name(name) == name
+            && let Some(near) = nearest_word(name, &known_names())
         {
             let fault = warn(format!("unknown tool `{name}`"), Some(near.to_owned()));
             self.report(Some(number), false, fault);

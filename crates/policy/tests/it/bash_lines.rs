@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use parallax_policy::bash::{
-    Command, SafeReadRoots, ShellLine, analyze, analyze_expanded, dangerous, destructive,
+    Command, SafeReadRoots, ShellLine, analyze, analyze_expanded, danger_reason, destruction,
     git_subcommand, is_safe, is_safe_text, may_destroy, narrowest_prefixes, needs_network,
-    needs_outside, written,
+    needs_outside, written_paths,
 };
 
 const TABLE: &str = include_str!("bash_lines.txt");
@@ -22,8 +22,8 @@ fn marks(line: &ShellLine) -> String {
     };
     mark(line.unanalyzable_reason.is_some(), 't');
     mark(is_safe(line, &place), 's');
-    mark(line.commands.iter().any(|command| dangerous(command).is_some()), 'd');
-    mark(line.commands.iter().any(|command| destructive(command).is_some()), 'x');
+    mark(line.commands.iter().any(|command| danger_reason(command).is_some()), 'd');
+    mark(line.commands.iter().any(|command| destruction(command).is_some()), 'x');
     if marks.is_empty() { "-".to_owned() } else { marks }
 }
 
@@ -168,10 +168,10 @@ fn written_paths_are_found() {
         ("ls a", ""),
     ] {
         let texts: Vec<String> =
-            written(&parse_single(line)).into_iter().filter_map(|word| word.text).collect();
+            written_paths(&parse_single(line)).into_iter().filter_map(|word| word.text).collect();
         assert_eq!(texts.join(" "), expected, "{line}");
     }
-    assert!(written(&parse_single("rm $x")).iter().any(|word| word.text.is_none()));
+    assert!(written_paths(&parse_single("rm $x")).iter().any(|word| word.text.is_none()));
 }
 
 #[test]
@@ -234,10 +234,10 @@ fn git_call_is_parsed() {
 
 #[test]
 fn destructive_command_names_its_targets() {
-    let found = destructive(&parse_single("rm -rf a \"$x\" -- b")).unwrap();
+    let found = destruction(&parse_single("rm -rf a \"$x\" -- b")).unwrap();
     let operands: Vec<&str> = found.operands.iter().map(|word| word.source.as_str()).collect();
     assert_eq!(operands, ["a", "\"$x\"", "b"]);
-    assert!(destructive(&parse_single("git reset --hard")).unwrap().operands.is_empty());
+    assert!(destruction(&parse_single("git reset --hard")).unwrap().operands.is_empty());
 }
 
 #[test]
@@ -260,9 +260,9 @@ fn force_flag_is_ignored_and_single_files_are_not_destructive() {
         "yarn install",
         "cross-env A=1 ls",
     ] {
-        assert_eq!(destructive(&parse_single(line)), None, "{line}");
+        assert_eq!(destruction(&parse_single(line)), None, "{line}");
     }
-    assert_eq!(dangerous(&parse_single("rm -f a")), None);
+    assert_eq!(danger_reason(&parse_single("rm -f a")), None);
     for line in [
         "git clean -d",
         "git -c clean.requireForce=false clean -dxq",
@@ -296,7 +296,7 @@ fn force_flag_is_ignored_and_single_files_are_not_destructive() {
         "mkfs.ext4 /dev/sda1",
         "chmod -R 777 /",
     ] {
-        assert!(destructive(&parse_single(line)).is_some(), "{line}");
+        assert!(destruction(&parse_single(line)).is_some(), "{line}");
     }
 }
 
@@ -325,7 +325,7 @@ fn build_tool_with_an_option_that_runs_a_program_is_dangerous() {
         "cargo test --config target.x.runner=./x",
         "gradle -I x.gradle build",
     ] {
-        assert!(dangerous(&parse_single(line)).is_some(), "{line}");
+        assert!(danger_reason(&parse_single(line)).is_some(), "{line}");
     }
     for line in [
         "go test ./... -run TestExec -v",
@@ -336,7 +336,7 @@ fn build_tool_with_an_option_that_runs_a_program_is_dangerous() {
         "cargo test -- --config x",
         "gradle build --info",
     ] {
-        assert_eq!(dangerous(&parse_single(line)), None, "{line}");
+        assert_eq!(danger_reason(&parse_single(line)), None, "{line}");
     }
 }
 
@@ -352,5 +352,5 @@ fn deletion_through_a_program_that_starts_others_is_destructive() {
         let command = analyze(line).commands.first().cloned().unwrap();
         assert_eq!(may_destroy(&command), None, "{line}");
     }
-    assert_eq!(destructive(&parse_single("git clean -ndx")), None);
+    assert_eq!(destruction(&parse_single("git clean -ndx")), None);
 }

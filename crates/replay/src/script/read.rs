@@ -32,7 +32,7 @@ pub(super) fn parse_script_line(text: &str, number: usize) -> Result<ScriptLine,
     if !METHODS.contains(&method.as_str()) {
         return Err(format!(
             "unknown method `{}`; known methods: {}",
-            short(&method),
+            excerpt(&method),
             list(&METHODS)
         ));
     }
@@ -115,7 +115,7 @@ fn check_keys<'a>(
         if !known.contains(&key.as_str()) {
             return Err(format!(
                 "unknown key `{}` in {what}; known keys: {}",
-                short(key),
+                excerpt(key),
                 list(known)
             ));
         }
@@ -127,7 +127,7 @@ fn list(names: &[&str]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-fn short(text: &str) -> String {
+fn excerpt(text: &str) -> String {
     one_line(truncate(text, 80))
 }
 
@@ -175,7 +175,7 @@ fn vars(value: &Value) -> Result<Vec<(String, Capture)>, String> {
     };
     let captures = object.iter().map(|(name, value)| {
         let capture =
-            capture(value).map_err(|reason| format!("variable `{}`: {reason}", short(name)))?;
+            capture(value).map_err(|reason| format!("variable `{}`: {reason}", excerpt(name)))?;
         Ok((name.clone(), capture))
     });
     captures.collect()
@@ -209,7 +209,7 @@ fn capture(value: &Value) -> Result<Capture, String> {
     match from {
         "prompt" => Ok(Capture::Regex { regex: regex(text)?, from_prompt: true }),
         "lastToolResult" => Ok(Capture::Regex { regex: regex(text)?, from_prompt: false }),
-        _ => Err(format!("`from` must be `prompt` or `lastToolResult`, not `{}`", short(from))),
+        _ => Err(format!("`from` must be `prompt` or `lastToolResult`, not `{}`", excerpt(from))),
     }
 }
 

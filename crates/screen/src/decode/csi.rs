@@ -1,6 +1,6 @@
 //! Decodes control sequences: keys with modifiers, the mouse, and most answers.
 
-use super::keys::{key_for_final, key_for_number, key_from_code_point, modifiers, normal};
+use super::keys::{key_for_final, key_for_number, key_from_code_point, modifiers, normalize};
 use super::{DecodeStep, DecodedInput, ESC, TerminalReply, key};
 use crate::key::{InputEvent, Key, KeyCode, Modifiers, MouseEvent, MouseKind};
 
@@ -52,7 +52,7 @@ pub(super) fn step(bytes: &[u8], cursor_report: bool) -> DecodeStep {
 fn interpret_csi(parameters: &[u8], last: u8, cursor_report: bool) -> Option<DecodedInput> {
     let text = std::str::from_utf8(parameters).ok()?;
     match (text.as_bytes().first(), last) {
-        (Some(b'?'), _) => private(text.get(1..)?, last),
+        (Some(b'?'), _) => decode_private(text.get(1..)?, last),
         (Some(b'>'), b'm') => {
             let numbers = Parameters::new(text.get(1..)?);
             (numbers.first(0) == 4).then(|| {
@@ -63,12 +63,12 @@ fn interpret_csi(parameters: &[u8], last: u8, cursor_report: bool) -> Option<Dec
         (Some(b'<' | b'=' | b'>'), _) => None,
         (_, b'^') => rxvt(parameters, Modifiers::CTRL),
         (_, b'@') => rxvt(parameters, Modifiers::CTRL.union(Modifiers::SHIFT)),
-        _ => plain(&Parameters::new(text), last, cursor_report),
+        _ => decode_plain(&Parameters::new(text), last, cursor_report),
     }
 }
 
 /// Decodes answers with `?`.
-fn private(text: &str, last: u8) -> Option<DecodedInput> {
+fn decode_private(text: &str, last: u8) -> Option<DecodedInput> {
     let numbers = Parameters::new(text.trim_end_matches('$'));
     let answer = match last {
         b'u' => TerminalReply::Kitty,
@@ -89,7 +89,7 @@ fn private(text: &str, last: u8) -> Option<DecodedInput> {
     Some(DecodedInput::Answer(answer))
 }
 
-fn plain(numbers: &Parameters<'_>, last: u8, cursor_report: bool) -> Option<DecodedInput> {
+fn decode_plain(numbers: &Parameters<'_>, last: u8, cursor_report: bool) -> Option<DecodedInput> {
     let modifier = modifiers(numbers.first(1).max(1));
     let code = match last {
         b'I' => return Some(DecodedInput::Event(InputEvent::Focus(true))),
@@ -130,7 +130,7 @@ fn plain(numbers: &Parameters<'_>, last: u8, cursor_report: bool) -> Option<Deco
     if numbers.part(1, 1) == RELEASE {
         return None;
     }
-    key(normal(code, modifier))
+    key(normalize(code, modifier))
 }
 
 const RELEASE: u32 = 3;
@@ -146,7 +146,7 @@ fn coded_key(
     }
     let only_shift = held == Modifiers::SHIFT && shifted > 0;
     let code = key_from_code_point(if only_shift { shifted } else { code })?;
-    key(normal(code, if only_shift { Modifiers::NONE } else { held }))
+    key(normalize(code, if only_shift { Modifiers::NONE } else { held }))
 }
 
 fn rxvt(number: &[u8], held: Modifiers) -> Option<DecodedInput> {

@@ -17,7 +17,7 @@ const OPTION_KEYS: [(char, char, bool); 7] = [
 
 /// Normalizes a key: with Ctrl, Alt, or Cmd, the character is lowercase and Shift is a modifier;
 /// otherwise the character is as typed.
-pub(super) fn normal(code: KeyCode, modifiers: Modifiers) -> Key {
+pub(super) fn normalize(code: KeyCode, modifiers: Modifiers) -> Key {
     let KeyCode::Char(char) = code else {
         return Key::with(code, modifiers);
     };
@@ -76,7 +76,7 @@ fn option_key(char: char, options: DecoderOptions) -> Key {
         .iter()
         .find(|(typed, _, is_greek)| *typed == char && !(options.greek && *is_greek));
     match mapped {
-        Some((_, letter, _)) => normal(KeyCode::Char(*letter), Modifiers::ALT),
+        Some((_, letter, _)) => normalize(KeyCode::Char(*letter), Modifiers::ALT),
         None => Key::plain(KeyCode::Char(char)),
     }
 }
@@ -111,7 +111,9 @@ pub(super) fn ss3(bytes: &[u8]) -> DecodeStep {
         b'b' => Some(Key::with(KeyCode::Down, Modifiers::CTRL)),
         b'c' => Some(Key::with(KeyCode::Right, Modifiers::CTRL)),
         b'd' => Some(Key::with(KeyCode::Left, Modifiers::CTRL)),
-        _ => key_for_final(*letter).or_else(|| keypad(*letter)).map(|code| normal(code, modifiers)),
+        _ => key_for_final(*letter)
+            .or_else(|| keypad(*letter))
+            .map(|code| normalize(code, modifiers)),
     };
     match pressed {
         Some(pressed) => DecodeStep::Done(3 + digits, key(pressed)),

@@ -198,7 +198,7 @@ fn indexed_tints(color: Option<Color>, light: bool) -> [u8; 2] {
 
 /// Colors the text of diff lines instead of their background, as the default theme does: sixteen
 /// colors have no tints. Prompts get their own color instead of a band.
-pub(super) fn without_tints(theme: &mut Theme) {
+pub(super) fn remove_tints(theme: &mut Theme) {
     let without_background = |style: Style| Style { bg: None, ..style };
     let (added, removed) = (without_background(theme.success), without_background(theme.error));
     (theme.added, theme.added_word) = (added, added.bold().underline());

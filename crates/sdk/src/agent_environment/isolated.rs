@@ -179,7 +179,7 @@ fn configuration(launch: &SessionConfig, worktree: &Worktree) -> Result<SessionC
     // It has the files of the main checkout open.
     options.editor = SessionEditor::default();
     options.companion = None;
-    let mut own = launch.reopened(options)?;
+    let mut own = launch.prepare_again(options)?;
     own.mode = launch.mode;
     own.sandbox = launch.sandbox;
     own.extensions = Arc::clone(&launch.extensions);
@@ -237,7 +237,7 @@ impl WorktreeCleanup {
 fn finish_worktree(worktree: Worktree) -> FinishedWorkspace {
     let described = WorktreeReport::for_worktree(&worktree);
     match worktree.remove_if_unchanged() {
-        Ok(Some(ignored)) => unchanged(&ignored),
+        Ok(Some(ignored)) => unchanged_workspace(&ignored),
         Ok(None) => FinishedWorkspace {
             report: format!("Its changes are uncommitted in {}.", described.text),
             data: Some(described.data),
@@ -252,7 +252,7 @@ fn finish(worktree: Worktree, subject: &str) -> FinishedWorkspace {
     let (branch, name) = (worktree.branch().to_owned(), worktree.name().to_owned());
     let base = worktree.base().to_owned();
     let changes = match worktree.finish_subagent(subject) {
-        Ok(SubagentWorktreeOutcome::Removed(ignored)) => return unchanged(&ignored),
+        Ok(SubagentWorktreeOutcome::Removed(ignored)) => return unchanged_workspace(&ignored),
         Ok(SubagentWorktreeOutcome::Retained(changes)) => changes,
         Err(failure) => return described.report_retained(&failure),
     };
@@ -276,9 +276,9 @@ fn finish(worktree: Worktree, subject: &str) -> FinishedWorkspace {
          {name}`.",
         files.len(),
         described.text,
-        short(&commit),
+        abbreviate_commit(&commit),
         lines.join("\n"),
-        short(&base),
+        abbreviate_commit(&base),
     );
     if !nested_repositories.is_empty() {
         let names: Vec<String> = nested_repositories
@@ -297,7 +297,7 @@ fn finish(worktree: Worktree, subject: &str) -> FinishedWorkspace {
     FinishedWorkspace { report, data: Some(described.data) }
 }
 
-fn unchanged(ignored: &IgnoredFiles) -> FinishedWorkspace {
+fn unchanged_workspace(ignored: &IgnoredFiles) -> FinishedWorkspace {
     let report = match ignored.is_empty() {
         true => "It changed no files; its git worktree was removed.".to_owned(),
         false => format!(
@@ -334,6 +334,6 @@ impl WorktreeReport {
     }
 }
 
-fn short(commit: &str) -> &str {
+fn abbreviate_commit(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }

@@ -30,7 +30,7 @@ async fn one_process_opens_several_sessions_in_sequence() {
         prompts(&items).into_iter().map(|(text, _, turn)| (text, turn)).collect();
     assert_eq!(texts, [("one".to_owned(), 1), ("two".to_owned(), 2)]);
     assert!(matches!(items.last(), Some(RecordedItem::Text { text, .. }) if text == "the answer"));
-    let (recent, skipped) = recorded_items::recent(&session.initial_records(), 1);
+    let (recent, skipped) = recorded_items::items_of_recent_prompts(&session.initial_records(), 1);
     assert_eq!((prompts(&recent), skipped), (prompts(&items)[1..].to_vec(), 1));
     session.close().await;
 

@@ -42,8 +42,8 @@ pub(super) fn trajectory(session: &LoadedSession) -> serde_json::Result<String> 
             RecordedItem::Shell { command, output, .. } => {
                 steps.push_message("user", &shell(&command, &output), &time);
             }
-            RecordedItem::Thought { text } => steps.thought(&text, &time),
-            RecordedItem::Text { text, .. } => steps.text(&text, &time),
+            RecordedItem::Thought { text } => steps.add_thought(&text, &time),
+            RecordedItem::Text { text, .. } => steps.add_text(&text, &time),
             RecordedItem::Tool { name, args, status, output, .. } => {
                 let output = if status.is_some() { output } else { NO_RESULT.to_owned() };
                 let id = ids.next(number);
@@ -52,7 +52,7 @@ pub(super) fn trajectory(session: &LoadedSession) -> serde_json::Result<String> 
                     "source_call_id": id, "content": output,
                     "extra": {"status": status.as_deref().unwrap_or("interrupted")},
                 });
-                steps.call(call, result, &time);
+                steps.add_call(call, result, &time);
             }
             RecordedItem::Ended { reason, detail } => {
                 let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
@@ -221,18 +221,18 @@ impl AtifSteps {
         &mut self.list[last]
     }
 
-    fn text(&mut self, text: &str, time: &str) {
+    fn add_text(&mut self, text: &str, time: &str) {
         self.answer(time);
         self.texts.entry(self.list.len() - 1).or_default().push(text.to_owned());
     }
 
-    fn thought(&mut self, text: &str, time: &str) {
+    fn add_thought(&mut self, text: &str, time: &str) {
         let step = self.answer(time);
         let before = step["reasoning_content"].as_str().map(|it| format!("{it}\n\n"));
         step["reasoning_content"] = format!("{}{text}", before.unwrap_or_default()).into();
     }
 
-    fn call(&mut self, call: Value, result: Value, time: &str) {
+    fn add_call(&mut self, call: Value, result: Value, time: &str) {
         let step = self.answer(time);
         append(&mut step["tool_calls"], call);
         append(&mut step["observation"]["results"], result);

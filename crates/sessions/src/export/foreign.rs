@@ -42,20 +42,20 @@ pub(super) fn claude(session: &LoadedSession) -> String {
                 },
             });
             let request = format!("req_{}_{id}", session.head.session_id);
-            lines.line_of("assistant", &message, time, Some(&request));
+            lines.push_line_of_request("assistant", &message, time, Some(&request));
         };
         match item {
             RecordedItem::User { text, .. } => {
-                lines.line("user", &json!({"role": "user", "content": text}), &time);
+                lines.push_line("user", &json!({"role": "user", "content": text}), &time);
             }
             // These formats have only the user for what the model answers.
             RecordedItem::Steer { text }
             | RecordedItem::Continued(HookContinuation { text, .. }) => {
-                lines.line("user", &json!({"role": "user", "content": text}), &time);
+                lines.push_line("user", &json!({"role": "user", "content": text}), &time);
             }
             RecordedItem::Shell { command, output, .. } => {
                 let text = shell(&command, &output);
-                lines.line("user", &json!({"role": "user", "content": text}), &time);
+                lines.push_line("user", &json!({"role": "user", "content": text}), &time);
             }
             RecordedItem::Text { text, .. } => {
                 answer(json!({"type": "text", "text": text}), "end_turn", &time);
@@ -70,7 +70,7 @@ pub(super) fn claude(session: &LoadedSession) -> String {
                     "type": "tool_result", "tool_use_id": id, "content": output,
                     "is_error": failed,
                 });
-                lines.line("user", &json!({"role": "user", "content": [result]}), &time);
+                lines.push_line("user", &json!({"role": "user", "content": [result]}), &time);
             }
             // Claude Code rejects thoughts without a signature; the format has no entry for ends of
             // turns.
@@ -87,12 +87,18 @@ struct ClaudeExporter<'a> {
 }
 
 impl ClaudeExporter<'_> {
-    fn line(&mut self, kind: &str, message: &Value, time: &str) {
-        self.line_of(kind, message, time, None);
+    fn push_line(&mut self, kind: &str, message: &Value, time: &str) {
+        self.push_line_of_request(kind, message, time, None);
     }
 
     /// `request` is the id of the request that a line answers.
-    fn line_of(&mut self, kind: &str, message: &Value, time: &str, request: Option<&str>) {
+    fn push_line_of_request(
+        &mut self,
+        kind: &str,
+        message: &Value,
+        time: &str,
+        request: Option<&str>,
+    ) {
         let head = &self.session.head;
         let id = Value::String(Uuid::new_v4().to_string());
         let mut line = json!({

@@ -76,7 +76,7 @@ fn write_transcript(
 
 /// Writes the title, facts about the session, and a list of prompts if there are several.
 fn write_head(page: &mut String, session: &LoadedSession, title: &str, items: &[RecordedItem]) {
-    let _ = writeln!(page, "<header>\n<h1>{}</h1>", EscapedText(&short(title)));
+    let _ = writeln!(page, "<header>\n<h1>{}</h1>", EscapedText(&truncate(title)));
     page.push_str("<ul class=\"facts\">");
     let mut fact = |text: &str| {
         let _ = write!(page, "<li>{}</li>", EscapedText(text));
@@ -102,7 +102,7 @@ fn write_head(page: &mut String, session: &LoadedSession, title: &str, items: &[
         page.push_str("<nav><ol>");
         for item in items {
             if let RecordedItem::User { text, turn, .. } = item {
-                let line = short(first_line(text));
+                let line = truncate(first_line(text));
                 let _ =
                     write!(page, "<li><a href=\"#prompt-{turn}\">{}</a></li>", EscapedText(&line));
             }
@@ -178,7 +178,7 @@ fn write_item(
             let _ = write!(
                 page,
                 "<details class=\"thought\"><summary>{}</summary><div class=\"prose\">",
-                EscapedText(&short(&subject))
+                EscapedText(&truncate(&subject))
             );
             write_prose(page, text, by);
             page.push_str("</div></details>\n");
@@ -234,7 +234,7 @@ fn plural(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-fn short(text: &str) -> String {
+fn truncate(text: &str) -> String {
     match text.char_indices().nth(TITLE) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default().trim_end()),
         None => text.to_owned(),

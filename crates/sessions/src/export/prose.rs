@@ -29,7 +29,7 @@ pub(super) fn write_prose(html: &mut String, text: &str, highlighter: Option<Syn
             && text.get(range.clone()).is_some_and(|text| text.starts_with('\\'))
         {
             // A backslash that continues a shell line is part of the text.
-            writer.text("\\");
+            writer.write_text("\\");
         }
         writer.event(literal(event, text, &range));
     }
@@ -59,29 +59,29 @@ impl HtmlWriter<'_> {
             Event::End(tag) => self.end(tag),
             Event::Text(text) => match &mut self.code {
                 Some((_, code)) => code.push_str(&text),
-                None => self.text(&text),
+                None => self.write_text(&text),
             },
             Event::InlineHtml(html) if self.table.is_some() && is_line_break(&html) => {
                 self.html.push_str("<br>");
             }
-            Event::Html(text) | Event::InlineHtml(text) => self.text(&text),
+            Event::Html(text) | Event::InlineHtml(text) => self.write_text(&text),
             Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
                 let _ = write!(self.html, "<code>{}</code>", EscapedText(&text));
             }
             // A line break of the model is kept, as in the terminal.
             Event::SoftBreak | Event::HardBreak => self.html.push_str("<br>\n"),
             Event::Rule => self.html.push_str("<hr>\n"),
-            Event::TaskListMarker(done) => self.task(done),
-            Event::FootnoteReference(name) => self.text(&name),
+            Event::TaskListMarker(done) => self.write_checkbox(done),
+            Event::FootnoteReference(name) => self.write_text(&name),
         }
     }
 
-    fn text(&mut self, text: &str) {
+    fn write_text(&mut self, text: &str) {
         let _ = write!(self.html, "{}", EscapedText(text));
     }
 
     /// Writes the checkbox of a task, which replaces the bullet of its list item.
-    fn task(&mut self, done: bool) {
+    fn write_checkbox(&mut self, done: bool) {
         if self.html.ends_with("<li>") {
             self.html.truncate(self.html.len() - ">".len());
             self.html.push_str(" class=\"task\">");
@@ -115,9 +115,9 @@ impl HtmlWriter<'_> {
             }
             Tag::TableHead => {
                 self.set_head(true);
-                self.row();
+                self.start_row();
             }
-            Tag::TableRow => self.row(),
+            Tag::TableRow => self.start_row(),
             Tag::TableCell => self.cell(),
             Tag::Emphasis => self.html.push_str("<em>"),
             Tag::Strong => self.html.push_str("<strong>"),
@@ -168,7 +168,7 @@ impl HtmlWriter<'_> {
         }
     }
 
-    fn row(&mut self) {
+    fn start_row(&mut self) {
         if let Some(table) = &mut self.table {
             table.column = 0;
         }
@@ -203,7 +203,7 @@ impl HtmlWriter<'_> {
         let brackets = retains_brackets(link_type, address);
         let opens = is_safe(address) && !self.links.iter().any(|end| end.starts_with("</a>"));
         if brackets {
-            self.text("<");
+            self.write_text("<");
         }
         if opens {
             let _ = write!(

@@ -11,7 +11,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use parallax_files::{lexical, real_path};
+use parallax_files::{join_lexically, real_path};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, openat, statat};
 use rustix::io::Errno;
 
@@ -133,7 +133,7 @@ impl Roots {
     /// symbolic link, its target. Empty if the path is outside.
     pub fn affected_paths(&self, path: &Path) -> Vec<ConfinedPath> {
         let base = self.folders.first().map_or(Path::new("/"), |first| first);
-        let path = lexical(base, path);
+        let path = join_lexically(base, path);
         let named = match (path.parent().and_then(real_path), path.file_name()) {
             (Some(parent), Some(name)) => Some(parent.join(name)),
             _ => None,
@@ -261,7 +261,7 @@ impl EntryHandle {
     }
 
     /// Creates a temporary file in the same directory, accessible only to its owner.
-    pub fn temporary(&self) -> io::Result<(TemporaryEntry<'_>, File)> {
+    pub fn create_temporary_file(&self) -> io::Result<(TemporaryEntry<'_>, File)> {
         let mut tries = 0;
         loop {
             let name = temporary_name();
@@ -280,14 +280,14 @@ impl EntryHandle {
 
     /// Creates a file without a name on the same file system, accessible only to its owner.
     #[cfg(target_os = "linux")]
-    pub fn unnamed(&self) -> io::Result<File> {
+    pub fn create_unnamed_file(&self) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
         Ok(File::from(openat(&self.folder, ".", flags, Mode::from_raw_mode(0o600))?))
     }
 
     /// Not supported on this platform.
     #[cfg(not(target_os = "linux"))]
-    pub fn unnamed(&self) -> io::Result<File> {
+    pub fn create_unnamed_file(&self) -> io::Result<File> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

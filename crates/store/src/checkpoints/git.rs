@@ -72,7 +72,7 @@ impl Repository {
     }
 
     /// Returns the repository that contains a directory.
-    pub fn containing(directory: &Path, indexes: &mut Indexes) -> Option<Self> {
+    pub fn find_containing(directory: &Path, indexes: &mut Indexes) -> Option<Self> {
         directory.ancestors().find_map(|directory| Self::open_at_root(directory, indexes))
     }
 

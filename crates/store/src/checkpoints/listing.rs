@@ -128,7 +128,7 @@ impl WalkResult {
 }
 
 impl EntryKind {
-    pub fn untracked() -> Self {
+    pub fn for_untracked() -> Self {
         Self::File { git_state: TrackedState::Untracked, top: None, ignored: false }
     }
 }

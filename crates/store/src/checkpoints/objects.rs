@@ -84,7 +84,7 @@ impl Objects {
         }
         let id = ObjectId(Sha256::digest(&bytes).into());
         if !self.has(&id, bytes.len() as u64) {
-            let (path, mut out) = self.temporary()?;
+            let (path, mut out) = self.create_temporary_file()?;
             let done = out.write_all(&bytes).and_then(|()| self.name(&path, &id));
             self.finish(&path, done, bytes.len() as u64)?;
         }
@@ -92,7 +92,7 @@ impl Objects {
     }
 
     fn store_large(&self, file: &File, limit: u64) -> io::Result<StoreResult> {
-        let (path, mut out) = self.temporary()?;
+        let (path, mut out) = self.create_temporary_file()?;
         let copied = if reflink(&out, file) {
             // The clone no longer changes, so the hash matches the stored contents.
             File::open(&path).and_then(|clone| hash_copy(clone, io::sink(), limit))
@@ -119,7 +119,7 @@ impl Objects {
         }
     }
 
-    fn temporary(&self) -> io::Result<(PathBuf, File)> {
+    fn create_temporary_file(&self) -> io::Result<(PathBuf, File)> {
         let path = self.folder.join(temporary_name());
         let open =
             || OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);

@@ -76,7 +76,7 @@ fn copy_unnamed(
     let Some(entry) = location.and_then(|location| EntryHandle::open(&location, false).ok()) else {
         return Ok(None);
     };
-    let copied = entry.unnamed().and_then(|mut file| {
+    let copied = entry.create_unnamed_file().and_then(|mut file| {
         let is_complete = match content {
             StoredContent::Stored(id) => contents.objects.copy_to(id, &mut file)?,
             StoredContent::Git { blob, .. } => {

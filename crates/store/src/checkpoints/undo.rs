@@ -512,10 +512,11 @@ impl Checkpoints {
             }
             PathState::File { content, stamp } => {
                 let leaf = EntryHandle::open(&plan.confined_path, true).map_err(text)?;
-                let written = leaf.temporary().map_err(text).and_then(|(temporary, mut file)| {
-                    self.fill(&mut file, content, stamp.size)?;
-                    Ok((temporary, file))
-                });
+                let written =
+                    leaf.create_temporary_file().map_err(text).and_then(|(temporary, mut file)| {
+                        self.fill(&mut file, content, stamp.size)?;
+                        Ok((temporary, file))
+                    });
                 let (temporary, file) = match written {
                     Ok(written) => written,
                     Err(error) => {

@@ -108,10 +108,12 @@ pub(super) fn walk(
         let directory = CurrentDirectory {
             root: root.clone(),
             relative: PathBuf::new(),
-            repository: Repository::containing(root, indexes).map(|found| RepositoryPosition {
-                name: name_in(&found.top, root),
-                attributes: attributes_above(&found.top, root),
-                repository: Arc::new(found),
+            repository: Repository::find_containing(root, indexes).map(|found| {
+                RepositoryPosition {
+                    name: name_in(&found.top, root),
+                    attributes: attributes_above(&found.top, root),
+                    repository: Arc::new(found),
+                }
             }),
             ignored: false,
             is_newly_ignored: false,
@@ -411,13 +413,13 @@ impl Walker<'_, '_> {
                         directories.push((name, here.nested(location, true, None, Some(inside))));
                     }
                 } else if is_git_private(&inside) {
-                    self.entry(
+                    self.visit_entry(
                         &directory,
                         &name,
                         location,
                         stamp,
                         kind,
-                        EntryKind::untracked(),
+                        EntryKind::for_untracked(),
                         true,
                     );
                 }
@@ -429,13 +431,13 @@ impl Walker<'_, '_> {
                     let inside = Some(PathBuf::new());
                     directories.push((name, here.nested(location, true, None, inside)));
                 } else {
-                    self.entry(
+                    self.visit_entry(
                         &directory,
                         &name,
                         location,
                         stamp,
                         kind,
-                        EntryKind::untracked(),
+                        EntryKind::for_untracked(),
                         true,
                     );
                 }
@@ -504,7 +506,7 @@ impl Walker<'_, '_> {
                 && ground.rules.entry(&location.path(), false).is_some();
             let found =
                 EntryKind::File { git_state, top: top.clone().filter(|_| !untracked), ignored };
-            self.entry(&directory, &name, location, stamp, kind, found, protected);
+            self.visit_entry(&directory, &name, location, stamp, kind, found, protected);
         }
         let mut waiting = Vec::with_capacity(directories.len());
         // Open directories are scarce, and many levels may wait at the same time.
@@ -568,7 +570,7 @@ impl Walker<'_, '_> {
     }
 
     #[expect(clippy::too_many_arguments, reason = "all facts of one entry, used in one place")]
-    fn entry(
+    fn visit_entry(
         &mut self,
         directory: &OwnedFd,
         name: &OsStr,

@@ -77,7 +77,7 @@ pub(super) fn read_lines(text: &str) -> Option<ImportedFile> {
     let mut reader = TranscriptReader::default();
     for (line, counts) in lines.iter().zip(chain) {
         if counts && line.is_message() {
-            reader.line(line);
+            reader.read_line(line);
         }
     }
     Some(ImportedFile { head, summary, messages: reader.messages })
@@ -132,7 +132,7 @@ struct TranscriptReader {
 }
 
 impl TranscriptReader {
-    fn line(&mut self, line: &TranscriptLine) {
+    fn read_line(&mut self, line: &TranscriptLine) {
         let Some(output) = &line.message else { return };
         if line.is_sidechain || line.is_meta || line.is_compact_summary {
             return;
@@ -140,7 +140,7 @@ impl TranscriptReader {
         if line.kind == "assistant" || output.role == "assistant" {
             self.answer(line, output);
         } else {
-            self.prompt(line, output);
+            self.add_prompt(line, output);
         }
     }
 
@@ -183,7 +183,7 @@ impl TranscriptReader {
         }
     }
 
-    fn prompt(&mut self, line: &TranscriptLine, output: &TranscriptMessage) {
+    fn add_prompt(&mut self, line: &TranscriptLine, output: &TranscriptMessage) {
         let mut parts = Vec::new();
         let mut typed = Vec::new();
         let mut say = |text: &str, parts: &mut Vec<Part>| {
@@ -199,7 +199,7 @@ impl TranscriptReader {
             match text_at(block, "type") {
                 "text" => say(text_at(block, "text"), &mut parts),
                 "image" => parts.extend(image(block)),
-                "tool_result" => self.result(block),
+                "tool_result" => self.add_result(block),
                 _ => {}
             }
         }
@@ -215,7 +215,7 @@ impl TranscriptReader {
         }
     }
 
-    fn result(&mut self, block: &Value) {
+    fn add_result(&mut self, block: &Value) {
         let id = text_at(block, "tool_use_id");
         let Some((at, name)) = self.calls.get(id) else { return };
         let Some(message) = self.messages.get_mut(*at) else { return };

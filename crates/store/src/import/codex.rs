@@ -47,7 +47,9 @@ pub(super) fn read_lines(text: &str) -> Option<ImportedFile> {
     let mut reader = RolloutReader { counts_tokens, ..RolloutReader::default() };
     for line in lines {
         match (line.get("payload"), text_at(&line, "type")) {
-            (Some(payload), "response_item") => reader.item(payload, text_at(&line, "timestamp")),
+            (Some(payload), "response_item") => {
+                reader.read_item(payload, text_at(&line, "timestamp"))
+            }
             (Some(payload), "turn_context") => reader.model = text_at(payload, "model").to_owned(),
             (Some(payload), "event_msg") if text_at(payload, "type") == "thread_rolled_back" => {
                 reader.roll_back(payload.get("num_turns").and_then(Value::as_u64).unwrap_or(1));
@@ -55,7 +57,7 @@ pub(super) fn read_lines(text: &str) -> Option<ImportedFile> {
             (Some(payload), "event_msg") if text_at(payload, "type") == "token_count" => {
                 reader.is_answered = true;
             }
-            (None, kind) if is_old && !kind.is_empty() => reader.item(&line, ""),
+            (None, kind) if is_old && !kind.is_empty() => reader.read_item(&line, ""),
             _ => {}
         }
     }
@@ -76,9 +78,9 @@ struct RolloutReader {
 }
 
 impl RolloutReader {
-    fn item(&mut self, item: &Value, time: &str) {
+    fn read_item(&mut self, item: &Value, time: &str) {
         match text_at(item, "type") {
-            "message" => self.message(item, time),
+            "message" => self.add_message(item, time),
             "reasoning" => {
                 let summary = item.get("summary").and_then(Value::as_array);
                 let texts = summary.into_iter().flatten().map(|one| text_at(one, "text"));
@@ -87,21 +89,25 @@ impl RolloutReader {
             "function_call" => {
                 let typed = text_at(item, "arguments");
                 let args = serde_json::from_str::<Object>(typed);
-                self.call(item, time, args.unwrap_or_else(|_| single_entry("input", typed.into())));
+                self.add_call(
+                    item,
+                    time,
+                    args.unwrap_or_else(|_| single_entry("input", typed.into())),
+                );
             }
             "custom_tool_call" => {
-                self.call(item, time, single_entry("input", text_at(item, "input").into()));
+                self.add_call(item, time, single_entry("input", text_at(item, "input").into()));
             }
             "local_shell_call" => {
                 let action = item.get("action").and_then(Value::as_object).cloned();
-                self.call(item, time, action.unwrap_or_default());
+                self.add_call(item, time, action.unwrap_or_default());
             }
-            "function_call_output" | "custom_tool_call_output" => self.result(item),
+            "function_call_output" | "custom_tool_call_output" => self.add_result(item),
             _ => {}
         }
     }
 
-    fn message(&mut self, item: &Value, time: &str) {
+    fn add_message(&mut self, item: &Value, time: &str) {
         let content = item.get("content").and_then(Value::as_array);
         let content = content.map_or(&[][..], Vec::as_slice);
         let texts: Vec<&str> = content
@@ -161,7 +167,7 @@ impl RolloutReader {
         Some(message)
     }
 
-    fn call(&mut self, item: &Value, time: &str, args: Object) {
+    fn add_call(&mut self, item: &Value, time: &str, args: Object) {
         let id = match text_at(item, "call_id") {
             "" => text_at(item, "id"),
             id => id,
@@ -176,7 +182,7 @@ impl RolloutReader {
         self.calls.insert(id.to_owned(), (self.messages.len() - 1, name.to_owned()));
     }
 
-    fn result(&mut self, item: &Value) {
+    fn add_result(&mut self, item: &Value) {
         let id = text_at(item, "call_id");
         let Some((at, name)) = self.calls.get(id) else { return };
         let Some(message) = self.messages.get_mut(*at) else { return };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::TransactionBehavior;
 
-use super::{SearchError, SearchIndex, create_text_table, private, wait};
+use super::{SearchError, SearchIndex, create_text_table, open_private_file, wait};
 
 /// How long a process waits for another process that rebuilds or uses the index.
 const MAX_WAIT: Duration = Duration::from_secs(120);
@@ -53,7 +53,7 @@ impl SearchIndex {
     }
 
     fn lock_file(&self, name: &str) -> Result<File, SearchError> {
-        private(&self.path.with_file_name(name)).map_err(|source| self.open_error(source))
+        open_private_file(&self.path.with_file_name(name)).map_err(|source| self.open_error(source))
     }
 
     fn open_error(&self, source: io::Error) -> SearchError {

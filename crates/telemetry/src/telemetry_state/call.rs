@@ -49,7 +49,7 @@ impl TelemetryState {
             Some(Display::Diff(diff)) if success => Some(diff),
             _ => None,
         };
-        self.file_operation(scope, time, &tool, result.kind, success, diff);
+        self.record_file_operation(scope, time, &tool, result.kind, success, diff);
         let metadata = diff.map(|diff| {
             json!({
                 "model_added_lines": diff.lines_added, "model_removed_lines": diff.lines_removed,
@@ -60,7 +60,7 @@ impl TelemetryState {
         let length = result.for_model.chars().count();
         let attributes = AttributeSet::default()
             .with("function_name", tool.clone())
-            .with("function_args", Self::pretty(arguments.as_ref()))
+            .with("function_args", Self::pretty_json(arguments.as_ref()))
             .with("duration_ms", result.duration_ms)
             .with("success", success)
             .with("decision", decision)
@@ -74,7 +74,7 @@ impl TelemetryState {
             format!("Tool call: {tool}. Success: {success}. Duration: {} ms.", result.duration_ms);
         self.log(scope, time, "gemini_cli.tool_call", body, attributes);
         let details =
-            contents.content(|| (Self::pretty(arguments.as_ref()), result.for_model.clone()));
+            contents.content(|| (Self::pretty_json(arguments.as_ref()), result.for_model.clone()));
         let attributes = AttributeSet::default()
             .with("gen_ai.operation.name", "execute_tool")
             .with("gen_ai.tool.name", tool.clone())
@@ -96,7 +96,7 @@ impl TelemetryState {
                 .with("mcp.server.name", server)
                 .with_optional("error.type", error_type)
                 .into_object();
-            self.span(Span {
+            self.push_span(Span {
                 context: context.mcp_request(),
                 parent: Some(context.span),
                 name: format!("tools/call {tool}"),
@@ -107,7 +107,7 @@ impl TelemetryState {
                 error: error.clone(),
             });
         }
-        self.span(Span {
+        self.push_span(Span {
             context,
             parent,
             name: format!("execute_tool {tool}"),
@@ -119,7 +119,7 @@ impl TelemetryState {
         });
     }
 
-    fn file_operation(
+    fn record_file_operation(
         &mut self,
         scope: &EventScope,
         time: SystemTime,

@@ -52,7 +52,7 @@ impl RequestContents {
             let longest = output.len().max(input.last().map_or(0, String::len) + 2);
             // Many long parts in one message: shorter ones are better than none.
             if longest <= MAX_TEXT || limit.is_none() {
-                let (input, omitted) = newest(&input);
+                let (input, omitted) = newest_messages_that_fit(&input);
                 return SpanMessages { input, omitted, output, system: self.system() };
             }
         }
@@ -60,7 +60,7 @@ impl RequestContents {
 
     fn system(&self) -> Option<String> {
         (!self.system.is_empty()).then(|| {
-            json!([{"type": "text", "content": truncated(&self.system, MAX_TEXT / 2)}]).to_string()
+            json!([{"type": "text", "content": truncate(&self.system, MAX_TEXT / 2)}]).to_string()
         })
     }
 }
@@ -165,7 +165,9 @@ impl MessageWriter {
                 let nested = nested.as_ref().and_then(Value::as_array).into_iter().flatten();
                 let nested = nested.filter_map(Value::as_object).cloned().map(Part::from);
                 let media: Vec<Value> = nested.flat_map(|part| self.message_parts(&part)).collect();
-                return std::iter::once(limited(result, self.limit)).chain(media).collect();
+                return std::iter::once(truncate_strings(result, self.limit))
+                    .chain(media)
+                    .collect();
             }
             PartView::Inline { mime_type, data } if data.len() > self.limit => {
                 json!({"type": "omitted", "mime_type": mime_type, "base64_length": data.len()})
@@ -198,7 +200,7 @@ impl MessageWriter {
             }),
             PartView::Unknown => json!({"type": "unknown", "content": part.object()}),
         };
-        vec![limited(one, self.limit)]
+        vec![truncate_strings(one, self.limit)]
     }
 }
 
@@ -222,7 +224,7 @@ fn modality(mime_type: &str) -> &'static str {
 
 /// Returns the newest messages as one JSON array that is not too long for an attribute, and the
 /// number of those before.
-fn newest(messages: &[String]) -> (String, usize) {
+fn newest_messages_that_fit(messages: &[String]) -> (String, usize) {
     let mut length = 2;
     let fitting = messages.iter().rev().take_while(|message| {
         length += message.len() + 1;
@@ -234,19 +236,19 @@ fn newest(messages: &[String]) -> (String, usize) {
 }
 
 /// Returns a part with its strings truncated.
-fn limited(mut value: Value, limit: usize) -> Value {
+fn truncate_strings(mut value: Value, limit: usize) -> Value {
     match &mut value {
         Value::String(text) if text.len() > limit => {
-            *text = truncated(text, limit);
+            *text = truncate(text, limit);
         }
         Value::Array(values) => {
             for value in values {
-                *value = limited(value.take(), limit);
+                *value = truncate_strings(value.take(), limit);
             }
         }
         Value::Object(fields) => {
             for value in fields.values_mut() {
-                *value = limited(value.take(), limit);
+                *value = truncate_strings(value.take(), limit);
             }
         }
         _ => {}
@@ -254,7 +256,7 @@ fn limited(mut value: Value, limit: usize) -> Value {
     value
 }
 
-fn truncated(text: &str, length: usize) -> String {
+fn truncate(text: &str, length: usize) -> String {
     match text.get(..text.floor_char_boundary(length)) {
         Some(start) if start.len() < text.len() => format!("{start}…"),
         _ => text.to_owned(),

@@ -122,7 +122,7 @@ impl TelemetryState {
             let name = "gen_ai.client.inference.operation.details";
             self.log(scope, time, name, body, details);
         }
-        self.span(Span {
+        self.push_span(Span {
             context,
             parent,
             name: format!("chat {}", bare_name(&requested_model)),

@@ -91,7 +91,7 @@ impl HttpSearch {
 
     /// Removes secrets, such as those in the headers, from what the service answers.
     #[must_use]
-    pub fn redacting(mut self, mut secrets: Vec<Secret>) -> Self {
+    pub fn with_redacted_secrets(mut self, mut secrets: Vec<Secret>) -> Self {
         secrets.retain(|secret| secret.expose().len() >= MIN_SECRET);
         self.secrets = secrets;
         self

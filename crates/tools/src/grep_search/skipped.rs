@@ -56,7 +56,7 @@ impl SkippedFiles {
 }
 
 impl SkipSummary {
-    pub(super) fn binary(&mut self, path: &Path) {
+    pub(super) fn add_binary(&mut self, path: &Path) {
         self.binary.add(path);
     }
 
@@ -64,7 +64,7 @@ impl SkipSummary {
         self.links.add(path);
     }
 
-    pub(super) fn outside_link(&mut self, path: &Path) {
+    pub(super) fn add_outside_link(&mut self, path: &Path) {
         self.outside_links.add(path);
     }
 

@@ -157,7 +157,7 @@ impl SearchWorker<'_> {
                 self.skip(|skipped| skipped.link(link));
             }
             Err(PathError::Outside { .. }) if link.exists() => {
-                self.skip(|skipped| skipped.outside_link(link));
+                self.skip(|skipped| skipped.add_outside_link(link));
             }
             _ => {}
         }
@@ -197,7 +197,7 @@ impl SearchWorker<'_> {
             let is_expected = entry.depth() > 0 && is_known_binary(path);
             self.skip(|skipped| match is_expected {
                 true => skipped.media += 1,
-                false => skipped.binary(path),
+                false => skipped.add_binary(path),
             });
             return (Vec::new(), false);
         }

@@ -43,7 +43,7 @@ pub(crate) fn collect_files(
     if patterns.is_empty() {
         return Ok(gathered);
     }
-    let exclude = excluded(selection)?;
+    let exclude = exclusion_globs(selection)?;
     let mut directories: Vec<String> = Vec::new();
     if selection.use_default_excludes {
         directories.extend(FOLDERS.iter().chain(&FOLDERS_OF_TOOLS).map(|name| (*name).to_owned()));
@@ -151,7 +151,7 @@ fn relative_to(root: &Path, patterns: &[&str]) -> Result<GlobSet, ToolError> {
     set.build().map_err(|error| glob_error(&error))
 }
 
-fn excluded(selection: &ReadRequest) -> Result<GlobSet, ToolError> {
+fn exclusion_globs(selection: &ReadRequest) -> Result<GlobSet, ToolError> {
     let mut set = GlobSetBuilder::new();
     for pattern in &selection.exclude {
         set.add(glob(pattern)?);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use parallax_policy::bash::{self, ShellLine};
 
 use super::denied_access::{DeniedAccess, SandboxRun};
-use super::granted_paths::real;
+use super::granted_paths::resolve_links;
 use super::{predicted_permissions, repository};
 
 /// The variable that names the repository for git.
@@ -43,7 +43,7 @@ pub(super) fn private_target(
 ) -> Option<PathBuf> {
     let targets = predicted_permissions::known_targets(line, directories, home).into_iter();
     targets
-        .map(|path| real(&path))
+        .map(|path| resolve_links(&path))
         .find(|path| ran.is_read_only_below_tmp(path, DeniedAccess::Write))
 }
 

@@ -17,7 +17,7 @@ use super::denied_access::{Confinement as _, DeniedAccess, SandboxRun};
 use super::git;
 use super::git_path_remotes::{self, PathRemote};
 use super::git_worktree_writes;
-use super::granted_paths::{exact, real};
+use super::granted_paths::{path_to_grant, resolve_links};
 use super::npm_registries;
 use super::precreated_path::{self, PrecreatedPath};
 use super::predicted_permissions;
@@ -250,7 +250,7 @@ fn is_own_repository(path: &str, directories: &[PathBuf]) -> bool {
     directories.iter().any(|directory| {
         let named = directory.join(path);
         let of_path = if named.ends_with(".git") { named } else { named.join(".git") };
-        git(directory).is_some_and(|own| real(&own) == real(&of_path))
+        git(directory).is_some_and(|own| resolve_links(&own) == resolve_links(&of_path))
     })
 }
 
@@ -325,7 +325,7 @@ pub(super) fn denied_permissions(
     if bash::uses_git(line) && denial_evidence::reports_repository_write_failure(&output) {
         let remotes = directories.iter().flat_map(|directory| repository::local_remotes(directory));
         let named = predicted_permissions::named_paths(line, &directories);
-        for path in remotes.chain(named).map(|path| real(&path)) {
+        for path in remotes.chain(named).map(|path| resolve_links(&path)) {
             let is_repository = path.join("objects").is_dir() || path.join(".git").exists();
             if is_repository && ran.denies(&path, DeniedAccess::Write) {
                 missing.file_system.write.push(path);
@@ -347,7 +347,7 @@ pub(super) fn denied_permissions(
     }
     let named = !files.read.is_empty() || !files.write.is_empty();
     for paths in [&mut files.read, &mut files.write] {
-        *paths = paths.iter().filter_map(|path| exact(path, home)).collect();
+        *paths = paths.iter().filter_map(|path| path_to_grant(path, home)).collect();
         paths.sort();
         paths.dedup();
     }
@@ -360,7 +360,7 @@ pub(super) fn denied_permissions(
         && let Some(top) = files.write.iter().find_map(around)
     {
         files.write.retain(|path| !path.starts_with(&top));
-        files.write.extend(exact(&top, home));
+        files.write.extend(path_to_grant(&top, home));
         words.push_str(OTHER_PROGRAMS);
     }
     // A directory that cannot be granted, such as one around the home directory, is not named.
@@ -394,7 +394,8 @@ fn repository_around(path: &Path, directory: &Path, ran: &SandboxRun) -> Option<
     let git =
         path.ancestors().find(|ancestor| ancestor.file_name().is_some_and(|it| it == ".git"))?;
     let top = git.parent()?;
-    let is_around = real(directory).starts_with(top) && ran.denies(top, DeniedAccess::Write);
+    let is_around =
+        resolve_links(directory).starts_with(top) && ran.denies(top, DeniedAccess::Write);
     is_around.then(|| top.to_owned())
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use parallax_protocol::paths::lexical;
+use parallax_protocol::paths::join_lexically;
 use parallax_protocol::permissions::Permissions;
 
 use super::denied_access::{Confinement, DeniedAccess};
@@ -334,7 +334,7 @@ fn paths<'a>(
                 Some(rest) => home.join(rest),
                 None => directory.join(&piece),
             };
-            let path = lexical(directory, &path);
+            let path = join_lexically(directory, &path);
             if !found.contains(&path) {
                 found.push(path);
             }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_sandbox::{Network, Plan};
 
-use super::granted_paths::real;
+use super::granted_paths::resolve_links;
 
 /// The kind of access that the sandbox would deny.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Confinement for SandboxRun {
         // failure.
         let exists = path.symlink_metadata().is_ok()
             || path.parent().is_some_and(|directory| directory.is_dir());
-        let path = real(path);
+        let path = resolve_links(path);
         exists && (self.plan.denies(&path, of_plan) || self.is_read_only_below_tmp(&path, access))
     }
 

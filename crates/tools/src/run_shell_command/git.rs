@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::granted_paths::real;
+use super::granted_paths::resolve_links;
 use super::repository;
 use crate::repository_variables::is_repository_variable;
 use crate::small_files::bytes_of;
@@ -213,7 +213,7 @@ pub(super) fn uncontrolled_include(
             let includes = folded == "include.path"
                 || (folded.starts_with("includeif.") && folded.ends_with(".path"));
             let named = file.parent().unwrap_or(directory).join(&value);
-            let named = real(&named);
+            let named = resolve_links(&named);
             let in_git = named.components().any(|part| part.as_os_str() == ".git");
             if includes && !in_git && roots.iter().any(|root| named.starts_with(root)) {
                 return Some(UnoverridableConfig { file, key: Some(key) });

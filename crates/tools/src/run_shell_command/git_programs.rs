@@ -49,7 +49,7 @@ pub(super) fn keeps_programs(line: &ShellLine) -> bool {
 
 fn sets_program(command: &Command) -> bool {
     let Some(call) = bash::git_subcommand(command) else { return true };
-    let may_run_programs = bash::dangerous(command).is_some();
+    let may_run_programs = bash::danger_reason(command).is_some();
     if call.name != "config" || call.configured || !may_run_programs {
         return may_run_programs;
     }

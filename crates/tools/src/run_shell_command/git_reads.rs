@@ -34,7 +34,7 @@ const PARTS: [&str; 11] = [
 ];
 
 /// Returns the paths outside of `roots` that a git command in `base` would read.
-pub(super) fn outside(base: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
+pub(super) fn paths_outside_roots(base: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in repository::directories(base) {
         let Ok(real) = folder.canonicalize() else { continue };
@@ -147,7 +147,7 @@ mod tests {
 
         fn has_outside_paths(&self, base: &str) -> bool {
             let roots = [self.path(base)];
-            !outside(&self.path(base), &roots).is_empty()
+            !paths_outside_roots(&self.path(base), &roots).is_empty()
         }
     }
 

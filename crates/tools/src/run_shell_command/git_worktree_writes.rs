@@ -62,7 +62,7 @@ impl ChangedFiles {
     pub(super) fn protected(&self, roots: &[PathBuf], links: &dyn FindLinkTargets) -> Vec<PathBuf> {
         let linked = links.link_targets(roots);
         let protected = |path: &PathBuf| {
-            protected_part(path, roots).or_else(|| linked.containing(path).cloned())
+            protected_part(path, roots).or_else(|| linked.containing_target(path).cloned())
         };
         let mut found: Vec<PathBuf> = Vec::new();
         for path in self.files.iter().filter_map(protected) {
@@ -76,11 +76,15 @@ impl ChangedFiles {
     /// Returns the top directory if files outside of `roots` would or may change, as in a session
     /// in a directory of a larger repository. Git would change the others, report success, and the
     /// next commit would undo what could not be written.
-    pub(super) fn outside(&self, roots: &[PathBuf], home: &Path) -> Option<PathBuf> {
+    pub(super) fn changed_directory_outside(
+        &self,
+        roots: &[PathBuf],
+        home: &Path,
+    ) -> Option<PathBuf> {
         let is_outside = |path: &PathBuf| !roots.iter().any(|root| path.starts_with(root));
         let may_be_outside = self.are_more_possible && is_outside(&self.top);
         (may_be_outside || self.files.iter().any(is_outside))
-            .then(|| granted_paths::exact(&self.top, home))?
+            .then(|| granted_paths::path_to_grant(&self.top, home))?
     }
 }
 
@@ -245,7 +249,9 @@ mod tests {
         let package = root.join("sub");
         let outside = |line: &str, home: &Path| {
             let changed = ChangedFiles::of(&bash::analyze(line), &package);
-            changed.and_then(|changed| changed.outside(std::slice::from_ref(&package), home))
+            changed.and_then(|changed| {
+                changed.changed_directory_outside(std::slice::from_ref(&package), home)
+            })
         };
         let home = Path::new("/nonexistent");
         assert_eq!(outside("git checkout other", home).as_ref(), Some(&root));

@@ -6,12 +6,12 @@ use parallax_protocol::permissions::Permissions;
 
 /// Returns the path to grant, whether it exists or not, with links in its existing part resolved.
 /// Never the root directory or a whole home directory.
-pub(super) fn exact(path: &Path, home: &Path) -> Option<PathBuf> {
+pub(super) fn path_to_grant(path: &Path, home: &Path) -> Option<PathBuf> {
     let exists = path.ancestors().find(|path| path.symlink_metadata().is_ok())?;
     let rest = path.strip_prefix(exists).ok()?;
     let full = match rest.as_os_str().is_empty() {
-        true => real(exists),
-        false => real(exists).join(rest),
+        true => resolve_links(exists),
+        false => resolve_links(exists).join(rest),
     };
     (!is_too_broad(&full, home)).then_some(full)
 }
@@ -39,11 +39,11 @@ pub(super) fn broader_permissions(requested: &Permissions, home: &Path) -> Permi
 
 /// Whether the path is too broad to be granted.
 pub(super) fn is_too_broad(path: &Path, home: &Path) -> bool {
-    path.parent().is_none() || real(home).starts_with(path)
+    path.parent().is_none() || resolve_links(home).starts_with(path)
 }
 
 /// Resolves the links of the existing part of the path.
-pub(super) fn real(path: &Path) -> PathBuf {
+pub(super) fn resolve_links(path: &Path) -> PathBuf {
     if let Ok(real) = path.canonicalize() {
         return real;
     }
@@ -67,9 +67,9 @@ mod tests {
         std::fs::create_dir_all(&home).unwrap();
         std::fs::create_dir_all(&tmp).unwrap();
         let file = tmp.join("aa/bb/c.txt");
-        assert_eq!(exact(&file, &home), Some(file.clone()));
-        assert_eq!(exact(Path::new("/"), &home), None);
-        assert_eq!(exact(&top, &home), None);
+        assert_eq!(path_to_grant(&file, &home), Some(file.clone()));
+        assert_eq!(path_to_grant(Path::new("/"), &home), None);
+        assert_eq!(path_to_grant(&top, &home), None);
         let write = |path: &Path| Permissions {
             file_system: FilePermissions { read: Vec::new(), write: vec![path.to_owned()] },
             ..Permissions::default()

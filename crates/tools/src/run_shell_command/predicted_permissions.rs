@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 
 use parallax_policy::bash::{self, Command, Redirection, RedirectionKind, ShellLine, Word};
-use parallax_protocol::paths::lexical;
+use parallax_protocol::paths::join_lexically;
 use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_sandbox::Plan;
 
 use super::denied_access::{Confinement as _, DeniedAccess, SandboxRun};
-use super::granted_paths::{exact, is_too_broad};
+use super::granted_paths::{is_too_broad, path_to_grant};
 use super::repository;
 
 /// Programs that read the files given as operands.
@@ -81,7 +81,7 @@ pub(super) fn permissions(
             DeniedAccess::Write => &mut found.write,
         };
         let closed = ran.denies(&path, access) && (access == DeniedAccess::Write || path.exists());
-        if let Some(path) = exact(&path, home).filter(|path| closed && !list.contains(path))
+        if let Some(path) = path_to_grant(&path, home).filter(|path| closed && !list.contains(path))
             && list.len() < MAX_COUNT
         {
             list.push(path);
@@ -103,7 +103,7 @@ pub(super) fn permissions(
     // The files that git itself reads and writes are handled separately.
     for command in line.commands.iter().filter(|command| command.name() != Some("git")) {
         if !changes_folder(command) {
-            bash::written(command).iter().for_each(|word| note(word, DeniedAccess::Write));
+            bash::written_paths(command).iter().for_each(|word| note(word, DeniedAccess::Write));
         }
         if command.name().is_some_and(|name| READERS.contains(&name)) {
             command.arguments().iter().for_each(|word| note(word, DeniedAccess::Read));
@@ -120,7 +120,7 @@ pub(super) fn permissions(
         }
     }
     for command in line.commands.iter().filter(|command| changes_folder(command)) {
-        for word in bash::written(command) {
+        for word in bash::written_paths(command) {
             let Some(path) = word_path(&word, directory, home, moved_home) else { continue };
             // In the workspace, files are protected and opened individually.
             let folder = path.ancestors().skip(1).find(|directory| directory.is_dir());
@@ -132,7 +132,7 @@ pub(super) fn permissions(
             // For a hard link, an individually opened path is a separate file system.
             outside |= is_too_broad(closed, home) || is_hard_link(command);
             let list = &mut found.write;
-            if let Some(folder) = exact(closed, home)
+            if let Some(folder) = path_to_grant(closed, home)
                 && !list.contains(&folder)
                 && list.len() < MAX_COUNT
             {
@@ -241,7 +241,7 @@ pub(super) fn known_targets(
             && !bash::is_harmless_redirection(found)
     };
     let redirected = line.redirections.iter().filter(is_write).map(|found| found.target.clone());
-    let named = line.commands.iter().flat_map(bash::written);
+    let named = line.commands.iter().flat_map(bash::written_paths);
     let words: Vec<Word> = redirected.chain(named).take(MAX_COUNT).collect();
     let paths =
         directories.iter().flat_map(|directory| words.iter().map(move |word| (directory, word)));
@@ -313,14 +313,14 @@ pub(super) fn add_hidden_reads(files: &mut FilePermissions, plan: Plan) {
 fn word_path(word: &Word, directory: &Path, home: &Path, moved_home: bool) -> Option<PathBuf> {
     if word.text.is_none() {
         let relative = strip_home(&word.source).filter(|_| !moved_home)?;
-        return Some(lexical(home, Path::new(relative)));
+        return Some(join_lexically(home, Path::new(relative)));
     }
     let text = word.text.as_deref().filter(|text| !text.is_empty() && !text.starts_with('-'))?;
     if let Some(below) = text.strip_prefix("~/").filter(|_| !word.quoted) {
         let plain = !below.contains(['*', '?', '[', '{']);
-        return plain.then(|| lexical(home, Path::new(below)));
+        return plain.then(|| join_lexically(home, Path::new(below)));
     }
-    (!word.glob).then(|| lexical(directory, Path::new(text)))
+    (!word.glob).then(|| join_lexically(directory, Path::new(text)))
 }
 
 /// Returns the part after the home directory in `$HOME/x`, `"${HOME}/x"`, and `"$HOME"/x`, if it

@@ -6,7 +6,7 @@ use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 use std::str::Chars;
 
-use parallax_files::{GeminiIgnore, lexical, real_path};
+use parallax_files::{GeminiIgnore, join_lexically, real_path};
 use parallax_policy::bash::{self, RedirectionKind, ShellLine};
 
 use super::secrets::is_secret_name;
@@ -60,7 +60,7 @@ pub(super) fn read_paths(
                 reads.push(PathBuf::from("/"));
                 return reads;
             }
-            let by_text = lexical(&base, path);
+            let by_text = join_lexically(&base, path);
             let led = real_path(&base.join(path)).filter(|target| *target != by_text);
             let Ok(real) = std::fs::canonicalize(base.join(path)) else {
                 // The command may create it where the links point.
@@ -124,7 +124,9 @@ pub(super) fn read_paths(
                 }
                 reads.push(obstacle.file);
             }
-            git_reads::outside(base, roots).into_iter().for_each(|path| reads.push(path));
+            git_reads::paths_outside_roots(base, roots)
+                .into_iter()
+                .for_each(|path| reads.push(path));
             // Write access to files there would control git.
             let inside = |directory: &PathBuf| {
                 roots.iter().any(|root| directory.starts_with(root) && directory != root)

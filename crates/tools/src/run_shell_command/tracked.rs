@@ -36,7 +36,7 @@ pub(super) const QUIET: &[&str] = &[
 pub(super) fn runs_only_git(line: &ShellLine) -> bool {
     let only_git = |command: &bash::Command| {
         bash::git_subcommand(command).is_some_and(|call| !call.configured)
-            && bash::dangerous(command).is_none()
+            && bash::danger_reason(command).is_none()
     };
     line.unanalyzable_reason.is_none()
         && !line.commands.is_empty()
@@ -70,7 +70,7 @@ pub(super) fn still_hidden(hidden: Vec<PathBuf>) -> Vec<PathBuf> {
         }
     }
     for (top, paths) in repositories {
-        let open = unchanged(&top, &paths).unwrap_or_default();
+        let open = unchanged_files(&top, &paths).unwrap_or_default();
         for path in paths {
             if open.contains(&path) {
                 continue;
@@ -86,7 +86,7 @@ pub(super) fn still_hidden(hidden: Vec<PathBuf>) -> Vec<PathBuf> {
 
 /// Returns the tracked files among `paths`, and in directories among them, whose contents match the
 /// index. An index entry could be forged, but its hash proves that the author knew the contents.
-fn unchanged(top: &Path, paths: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
+fn unchanged_files(top: &Path, paths: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
     let tracked = staged_files(top, paths)?;
     let files: Vec<&(String, PathBuf)> = tracked
         .iter()

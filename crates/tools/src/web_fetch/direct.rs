@@ -24,7 +24,7 @@ pub(super) async fn run(shared: &FetchState, requested: &[Url]) -> Result<ToolRe
     let Some(url) = admitted.first() else {
         return Err(failure(format!("The URL was skipped:\n{}", skipped.join("\n"))));
     };
-    let page = download::get(shared.client()?, &urls::raw(url), ACCEPT)
+    let page = download::get(shared.client()?, &urls::raw_file_url(url), ACCEPT)
         .await
         .map_err(|message| failure(format!("Failed to fetch {url}: {message}")))?;
     let status = page.status;

@@ -6,7 +6,7 @@ use encoding_rs::{Encoding, UTF_8};
 use parallax_http::reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use parallax_http::reqwest::{Method, Response, StatusCode};
 use parallax_http::url::Url;
-use parallax_http::{GuardedClient, refusal};
+use parallax_http::{GuardedClient, blocked_address_error};
 
 /// Maximum size of a body in bytes.
 pub(super) const MAX_BODY: usize = 10 * 1024 * 1024;
@@ -73,10 +73,14 @@ async fn download_once(
         .map_err(|refused| DownloadFailure { message: refused.to_string(), is_transient: false })?;
     let accept = HeaderValue::from_str(accept).unwrap_or(HeaderValue::from_static("*/*"));
     let mut response =
-        request.header(ACCEPT, accept).send().await.map_err(|error| match refusal(&error) {
-            Some(refused) => DownloadFailure { message: refused.to_string(), is_transient: false },
-            None => failure(error),
-        })?;
+        request.header(ACCEPT, accept).send().await.map_err(
+            |error| match blocked_address_error(&error) {
+                Some(refused) => {
+                    DownloadFailure { message: refused.to_string(), is_transient: false }
+                }
+                None => failure(error),
+            },
+        )?;
     let body = read(&mut response).await?;
     Ok(DownloadedPage {
         status: response.status(),

@@ -145,7 +145,8 @@ async fn fallback(
     let client = shared.client()?;
     let downloads = urls.iter().cloned().map(|url| async move {
         let page =
-            download::get(client, &urls::raw(&url), "text/html,text/*;q=0.9,*/*;q=0.5").await;
+            download::get(client, &urls::raw_file_url(&url), "text/html,text/*;q=0.9,*/*;q=0.5")
+                .await;
         let text = match page {
             Ok(page) if !page.status.is_success() => Err(format!("status {}", page.status)),
             Ok(page) => shared.page_text(page, false).await.ok_or_else(|| "not a text".to_owned()),

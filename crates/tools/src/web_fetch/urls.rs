@@ -108,7 +108,7 @@ fn has_unmatched_bracket(text: &str, open: char, close: char) -> bool {
 }
 
 /// Returns the URL of the raw file for a GitHub page that shows a file.
-pub(super) fn raw(url: &Url) -> Url {
+pub(super) fn raw_file_url(url: &Url) -> Url {
     if url.host_str() == Some("github.com")
         && let Some((repository, file)) = url.path().split_once("/blob/")
         && repository.matches('/').count() == 2
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn github_page_urls_are_converted_to_raw_files() {
-        let raw = |text: &str| String::from(super::raw(&text.parse().expect("a URL")));
+        let raw = |text: &str| String::from(super::raw_file_url(&text.parse().expect("a URL")));
         assert_eq!(
             raw("https://github.com/o/r/blob/main/a/b.rs"),
             "https://raw.githubusercontent.com/o/r/main/a/b.rs"

@@ -78,7 +78,7 @@ impl App {
     }
 
     /// Removes requests from servers whose calls have ended.
-    pub(crate) fn server_requests_ended(&mut self) {
+    pub(crate) fn remove_ended_server_requests(&mut self) {
         if self.dialogs.remove_ended_server_requests() {
             self.toast("the server no longer waits for an answer");
         }
@@ -121,7 +121,7 @@ impl App {
                 DialogPurpose::Sessions => sessions::preview(self, &id),
                 _ => {}
             },
-            DialogResponse::KeyPressed(key, id) => self.handle_key(&purpose, key, &id),
+            DialogResponse::KeyPressed(key, id) => self.handle_list_key(&purpose, key, &id),
         }
         sessions::search(self);
     }
@@ -131,17 +131,17 @@ impl App {
         self.dialogs.close();
         match purpose {
             // Without an answer, nothing in the folder is read.
-            DialogPurpose::Trust => self.effect(Effect::Quit { delete: false }),
+            DialogPurpose::Trust => self.queue_effect(Effect::Quit { delete: false }),
             DialogPurpose::LooseSettings => {
                 startup_questions::handle_loosening_settings(self, false)
             }
             DialogPurpose::PolicyUpdate => startup_questions::policy_update_answered(self, false),
             DialogPurpose::Theme(before) => {
                 self.theme = *before;
-                self.after_theme();
+                self.return_from_theme();
             }
             DialogPurpose::Key(_) | DialogPurpose::ProviderKey(_) => {
-                self.effect(Effect::CancelKeyCheck);
+                self.queue_effect(Effect::CancelKeyCheck);
                 sign_in::open(self, None);
             }
             DialogPurpose::ProviderModel => {
@@ -172,7 +172,7 @@ impl App {
     }
 
     /// Returns to the settings if the theme was opened from there.
-    fn after_theme(&mut self) {
+    fn return_from_theme(&mut self) {
         if self.settings_view.has_parked_list() {
             settings::reopen(self);
         }
@@ -187,7 +187,7 @@ impl App {
                     _ => TrustAnswer::No,
                 };
                 self.dialogs.close();
-                self.effect(Effect::Trust(answer));
+                self.queue_effect(Effect::Trust(answer));
             }
             DialogPurpose::Ide => {
                 self.dialogs.close();
@@ -212,11 +212,11 @@ impl App {
             DialogPurpose::Theme(_) => {
                 self.dialogs.close();
                 self.save_theme(id);
-                self.after_theme();
+                self.return_from_theme();
             }
             DialogPurpose::Sessions => {
                 self.dialogs.close();
-                self.effect(Effect::Open(SessionChoice::Resume(id.to_owned())));
+                self.queue_effect(Effect::Open(SessionChoice::Resume(id.to_owned())));
             }
             DialogPurpose::DeleteSession(session) => {
                 if id == "yes" {
@@ -241,14 +241,14 @@ impl App {
             DialogPurpose::ContinueTurn => {
                 self.dialogs.close();
                 if id == "yes" {
-                    self.effect(Effect::Send(Op::Continue));
+                    self.queue_effect(Effect::Send(Op::Continue));
                 }
             }
             DialogPurpose::Settings => settings::handle_choice(self, id),
             // These have nothing to choose.
             DialogPurpose::Help | DialogPurpose::DocsPage | DialogPurpose::Pages => {}
             DialogPurpose::Footer => status_line_items::handle_choice(self, id),
-            DialogPurpose::Docs => info::docs_page(self, id),
+            DialogPurpose::Docs => info::open_docs_page(self, id),
             DialogPurpose::SettingValue(key) => settings::handle_typed(self, &key, id),
             DialogPurpose::Editor => {
                 self.dialogs.close();
@@ -283,7 +283,7 @@ impl App {
             DialogPurpose::LargePrompt { text, steer } => {
                 self.dialogs.close();
                 match id {
-                    "yes" => self.effect(Effect::Prompt { text, steer, ask: false }),
+                    "yes" => self.queue_effect(Effect::Prompt { text, steer, ask: false }),
                     _ => outside_files::handle_close(self, &text, steer.as_ref()),
                 }
             }
@@ -311,7 +311,7 @@ impl App {
     }
 
     /// Handles keys that only some lists use, and those that work everywhere.
-    fn handle_key(&mut self, purpose: &DialogPurpose, key: Key, id: &str) {
+    fn handle_list_key(&mut self, purpose: &DialogPurpose, key: Key, id: &str) {
         let delete = key.code == KeyCode::Delete
             || key == Key::ctrl('x')
             || (key.character() == Some('x') && !matches!(purpose, DialogPurpose::Sessions));
@@ -339,7 +339,7 @@ impl App {
             }
             DialogPurpose::Tasks if delete || key == Key::ctrl('k') => {
                 if let Ok(pid) = id.parse() {
-                    self.effect(Effect::Send(Op::EndBackground { pid }));
+                    self.queue_effect(Effect::Send(Op::EndBackground { pid }));
                 }
             }
             DialogPurpose::Model if key == Key::ctrl('s') && !id.is_empty() => {
@@ -367,7 +367,7 @@ impl App {
             field.problem = None;
             field.busy = Some("verifying the key…".to_owned());
         }
-        self.effect(Effect::CheckKey(kind, Secret::new(key.trim())));
+        self.queue_effect(Effect::CheckKey(kind, Secret::new(key.trim())));
     }
 
     /// Handles the result of the API key check.
@@ -389,7 +389,7 @@ impl App {
 
     /// Switches to YOLO mode. Asks for another confirmation if it would affect all files.
     pub(crate) fn request_yolo(&mut self) {
-        let refused = self.launch.as_ref().and_then(|launch| launch.yolo_refusal());
+        let refused = self.launch.as_ref().and_then(|launch| launch.yolo_unavailable_reason());
         if let Some(reason) = refused {
             return self.error(reason);
         }
@@ -420,7 +420,7 @@ impl App {
         };
         let name = self.requested_file_name();
         let text = change.new.clone();
-        self.effect(Effect::Edit {
+        self.queue_effect(Effect::Edit {
             text,
             name,
             then: Box::new(move |app, edited| match edited {
@@ -467,7 +467,7 @@ impl App {
                     RequestDecision::new(ask.id.clone(), ApprovalResponse::ModifyWithEditor);
                 decide.arguments = Some(arguments);
                 self.dialogs.take_approval();
-                self.effect(Effect::Send(Op::Decide(Box::new(decide))));
+                self.queue_effect(Effect::Send(Op::Decide(Box::new(decide))));
             }
             Err(reason) => self.toast(reason),
         }

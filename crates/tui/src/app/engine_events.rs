@@ -29,7 +29,7 @@ const PROMPT_COLUMNS: usize = 48;
 
 impl App {
     /// Handles an event: updates the transcript and the rest of the state.
-    pub(crate) fn engine(&mut self, event: &Event) {
+    pub(crate) fn handle_event(&mut self, event: &Event) {
         self.tick();
         let is_prompt =
             matches!(&event.body, EventBody::ItemStarted { start: ItemStart::User { .. }, .. });
@@ -45,7 +45,7 @@ impl App {
         self.session.count(event);
         self.debug.apply(event);
         self.note_prompt_shown(&event.body);
-        self.turn.event(&event.body, self.clock.now_ms());
+        self.turn.handle_event(&event.body, self.clock.now_ms());
         match &event.body {
             EventBody::SessionReady(ready) => {
                 self.session.ready(ready.session.as_str());
@@ -59,7 +59,7 @@ impl App {
                     editor::apply_editor_trust(self, &companion);
                 }
                 for text in self.prompt_queue.take_early_prompts() {
-                    self.effect(Effect::Prompt { text, steer: None, ask: true });
+                    self.queue_effect(Effect::Prompt { text, steer: None, ask: true });
                 }
             }
             EventBody::TurnStarted { prompt } => {
@@ -85,7 +85,7 @@ impl App {
                 self.transcript.announce_running(item, &shell.command);
             }
             EventBody::ItemDelta { item, .. } => {
-                self.shell.output(item, self.clock.now_ms());
+                self.shell.record_output(item, self.clock.now_ms());
                 self.turn.set_thought(self.transcript.thought_subject());
             }
             EventBody::ItemDone { item, done } => self.item_done(item, done),
@@ -104,7 +104,7 @@ impl App {
             EventBody::ItemScreen { item, screen } => {
                 let asks = screen.cursor.is_some_and(|(_, column)| column > 0);
                 let now = self.clock.now_ms();
-                self.shell.screen(item, screen.application_cursor, asks, now);
+                self.shell.record_screen(item, screen.application_cursor, asks, now);
             }
             EventBody::ApprovalRequested(ask) => {
                 if editor::is_accepted(self, ask) {
@@ -117,7 +117,7 @@ impl App {
                 self.clear_pending_presses();
                 self.dialogs.remove_approval(ask);
                 editor::close(self, ask);
-                self.waiting(self.dialogs.has_approvals());
+                self.set_waiting(self.dialogs.has_approvals());
             }
             EventBody::ModelCall(call) => {
                 if call.error.is_none() {
@@ -196,7 +196,7 @@ impl App {
             let model = self.status_data.model.clone();
             self.transcript.push(LocalItem::ModelChanged { model });
         }
-        self.effect(Effect::Progress(true));
+        self.queue_effect(Effect::Progress(true));
         self.notified_state();
     }
 
@@ -253,8 +253,8 @@ impl App {
         self.clear_pending_presses();
         self.dialogs.clear_approvals();
         editor::close_all(self);
-        self.effect(Effect::Progress(false));
-        self.effect(Effect::Run(self.read_branch()));
+        self.queue_effect(Effect::Progress(false));
+        self.queue_effect(Effect::Run(self.read_branch()));
         // Without an answer (stopped by the user, or too long for the model), the prompt returns to
         // the composer.
         let too_long = matches!(
@@ -306,13 +306,13 @@ impl App {
             false => self.show_compaction(),
         }
         self.turn.request_compaction();
-        self.effect(Effect::Send(Op::Compact { focus }));
+        self.queue_effect(Effect::Send(Op::Compact { focus }));
     }
 
     /// Shows the compaction as work: Escape cancels it and prompts wait for it.
     fn show_compaction(&mut self) {
         self.turn.begin_compaction(self.clock.now_ms());
-        self.effect(Effect::Progress(true));
+        self.queue_effect(Effect::Progress(true));
         self.update_title();
     }
 
@@ -321,7 +321,7 @@ impl App {
         if !self.turn.end_compaction() {
             return;
         }
-        self.effect(Effect::Progress(false));
+        self.queue_effect(Effect::Progress(false));
         self.send_queued();
     }
 
@@ -351,7 +351,7 @@ impl App {
         question.in_editor = in_editor;
         let around = self.dialog_context();
         self.dialogs.push_approval(question, &around);
-        self.waiting(true);
+        self.set_waiting(true);
         self.notify(&format!("Waiting for approval: {title}"));
     }
 }

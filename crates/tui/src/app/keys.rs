@@ -39,13 +39,13 @@ const PLACEHOLDERS: [&str; 6] = [
 const BUSY_PLACEHOLDER: &str = "Type your message to steer the agent";
 
 impl App {
-    pub(super) fn key(&mut self, key: Key) {
+    pub(super) fn handle_key(&mut self, key: Key) {
         if self.window.is_frozen() {
             // Any key leaves copy mode.
             return mouse::toggle_copy_mode(self);
         }
         if self.is_paging() {
-            pager::key(self, key);
+            pager::handle_key(self, key);
         } else if self.dialogs.is_too_early(key, &self.dialog_context()) {
             self.type_into_composer(key);
         } else if self.move_focus_to_dialog(key)
@@ -53,13 +53,13 @@ impl App {
         {
             // The dialog was drawn too recently to be answered.
         } else if self.dialogs.is_open() {
-            self.answer(key, Self::overlay_key);
+            self.answer(key, Self::handle_overlay_key);
         } else if self.shell.has_focus() {
-            self.shell_key(key);
+            self.send_key_to_shell(key);
         } else if self.dialogs.has_approvals() && !self.dialogs.is_writing(self.clock.now_ms()) {
-            self.answer(key, Self::question_key);
+            self.answer(key, Self::handle_question_key);
         } else {
-            self.composer_key(key);
+            self.handle_composer_key(key);
         }
     }
 
@@ -81,7 +81,7 @@ impl App {
 
     /// Handles several lines that arrived at once: pasted where text is typed, otherwise handled
     /// key by key.
-    pub(super) fn burst(&mut self, keys: &[Key]) {
+    pub(super) fn handle_burst(&mut self, keys: &[Key]) {
         for (index, key) in keys.iter().enumerate() {
             let rest = keys.get(index..).unwrap_or_default();
             let text = rest.iter().position(|key| key.ends_line());
@@ -89,7 +89,7 @@ impl App {
             if is_several && self.is_typing_text() {
                 return self.paste(&burst_text(rest));
             }
-            self.key(*key);
+            self.handle_key(*key);
         }
     }
 
@@ -119,7 +119,7 @@ impl App {
     fn type_into_composer(&mut self, key: Key) {
         self.dialogs.hide_while_typing(self.clock.now_ms());
         if key.character().is_some() {
-            self.composer_key(key);
+            self.handle_composer_key(key);
         }
     }
 
@@ -130,10 +130,10 @@ impl App {
         self.dialogs.note_answer(&before, self.clock.now_ms());
     }
 
-    fn overlay_key(&mut self, key: Key) {
+    fn handle_overlay_key(&mut self, key: Key) {
         let typing = self.dialogs.overlay().is_some_and(Overlay::is_typing);
         if key == Key::ctrl('c') && self.is_second(PendingSecondPress::Quit) {
-            return self.effect(Effect::Quit { delete: false });
+            return self.queue_effect(Effect::Quit { delete: false });
         }
         let is_server = self.dialogs.purpose() == Some(&DialogPurpose::ServerQuestion);
         if is_server && is_text_key(key, "jk") {
@@ -146,7 +146,7 @@ impl App {
         }
     }
 
-    fn question_key(&mut self, key: Key) {
+    fn handle_question_key(&mut self, key: Key) {
         if self.everywhere_key(key, KeymapContext::DIALOG) {
             return;
         }
@@ -162,7 +162,7 @@ impl App {
             if yes {
                 self.composer.buffer_mut().insert("y");
             }
-            return self.composer_key(key);
+            return self.handle_composer_key(key);
         }
         if !typing && says_yes && self.dialogs.select_yes() {
             return;
@@ -178,7 +178,7 @@ impl App {
                     let is_cancelled = decide.outcome == ApprovalResponse::Cancel;
                     self.prompt_queue.note_stopped(is_cancelled);
                 }
-                self.waiting(self.dialogs.has_approvals());
+                self.set_waiting(self.dialogs.has_approvals());
                 if let Some(prepared) = self.catalog.take_awaiting(&approval.id) {
                     let response = decide.outcome;
                     return custom_commands::handle_answer(self, prepared, &approval, response);
@@ -191,7 +191,7 @@ impl App {
                         if decide.outcome.is_lasting() {
                             self.dialogs.hold_until_closed(approval.id);
                         }
-                        self.effect(Effect::Send(Op::Decide(decide)));
+                        self.queue_effect(Effect::Send(Op::Decide(decide)));
                     }
                 }
             }
@@ -201,7 +201,7 @@ impl App {
     }
 
     /// Records whether the agent waits for the user.
-    pub(super) fn waiting(&mut self, waiting: bool) {
+    pub(super) fn set_waiting(&mut self, waiting: bool) {
         self.turn.wait(waiting, self.clock.now_ms());
     }
 
@@ -210,7 +210,7 @@ impl App {
         for command in self.keymap.commands_for(key, context).collect::<Vec<_>>() {
             match command {
                 KeyCommand::ShowErrorDetails => devtools::log_key(self),
-                KeyCommand::ClearScreen => self.effect(Effect::Redraw),
+                KeyCommand::ClearScreen => self.queue_effect(Effect::Redraw),
                 KeyCommand::ShowFullTodos => self.todos.toggle(),
                 KeyCommand::Suspend => self.suspend(),
                 KeyCommand::ShowIdeContextDetail => editor::status(self),
@@ -225,7 +225,7 @@ impl App {
     }
 
     /// Handles keys of the program that the composer does not use.
-    fn program_key(&mut self, key: Key) {
+    fn handle_program_key(&mut self, key: Key) {
         for command in self.keymap.commands_for(key, KeymapContext::COMPOSER).collect::<Vec<_>>() {
             let done = match command {
                 KeyCommand::Quit => {
@@ -237,7 +237,7 @@ impl App {
                     true
                 }
                 KeyCommand::SelectModel => {
-                    sign_in::model_dialog(self);
+                    sign_in::open_model_dialog(self);
                     true
                 }
                 KeyCommand::ToggleYolo => {
@@ -258,7 +258,7 @@ impl App {
                     true
                 }
                 KeyCommand::BackgroundToggle => {
-                    self.background_key();
+                    self.handle_background_key();
                     true
                 }
                 KeyCommand::FocusShell if self.shell.is_running() && self.composer.is_empty() => {
@@ -335,7 +335,7 @@ impl App {
     /// Ctrl+C: stops the agent; quits when pressed again. `cleared` is whether it cleared text.
     fn quit_key(&mut self, cleared: bool) {
         if !cleared && self.is_second(PendingSecondPress::Quit) {
-            return self.effect(Effect::Quit { delete: false });
+            return self.queue_effect(Effect::Quit { delete: false });
         }
         if self.catalog.cancel_expansion() {
         } else if self.is_busy() || self.shell.is_running() {
@@ -369,7 +369,7 @@ impl App {
     pub(super) fn interrupt(&mut self) {
         // Steering messages come before queued messages.
         for id in self.prompt_queue.requeue_steering() {
-            self.effect(Effect::Send(Op::Withdraw(id)));
+            self.queue_effect(Effect::Send(Op::Withdraw(id)));
         }
         // Messages queued for the cancelled turn return to the composer.
         if self.turn.is_compaction()
@@ -377,7 +377,7 @@ impl App {
         {
             self.composer.insert_before(&text);
         }
-        self.effect(Effect::Send(Op::Interrupt));
+        self.queue_effect(Effect::Send(Op::Interrupt));
         self.turn.record_stop();
     }
 
@@ -408,10 +408,10 @@ impl App {
 
     /// Ctrl+B: moves the running command to the background, or opens the list of background
     /// processes.
-    fn background_key(&mut self) {
+    fn handle_background_key(&mut self) {
         match self.shell.move_to_background() {
-            Some(op) => self.effect(Effect::Send(op)),
-            None => lists::tasks_dialog(self),
+            Some(op) => self.queue_effect(Effect::Send(op)),
+            None => lists::open_tasks_dialog(self),
         }
     }
 
@@ -423,7 +423,7 @@ impl App {
                 self.composer.buffer_mut().redo();
             }
             self.hints.clear();
-            self.effect(Effect::Suspend);
+            self.queue_effect(Effect::Suspend);
         } else {
             // The first press does what it does elsewhere.
             let undone = composing && self.composer.buffer_mut().undo();
@@ -434,14 +434,14 @@ impl App {
     }
 
     /// Sends a key to the process that has the keyboard focus.
-    fn shell_key(&mut self, key: Key) {
+    fn send_key_to_shell(&mut self, key: Key) {
         let commands: Vec<KeyCommand> =
             self.keymap.commands_for(key, KeymapContext::SHELL).collect();
         if commands.contains(&KeyCommand::UnfocusShell) {
             self.shell.focus(false, self.clock.now_ms());
             self.toast("keys go to the input again");
         } else if commands.contains(&KeyCommand::BackgroundToggle) {
-            self.background_key();
+            self.handle_background_key();
         } else {
             if commands.contains(&KeyCommand::ShellUnfocusWarning) {
                 let key = self.keymap.hint_key(KeyCommand::UnfocusShell);
@@ -453,11 +453,11 @@ impl App {
 
     fn type_to_shell(&mut self, bytes: Vec<u8>) {
         if let Some(op) = self.shell.type_bytes(bytes) {
-            self.effect(Effect::Send(op));
+            self.queue_effect(Effect::Send(op));
         }
     }
 
-    pub(super) fn composer_key(&mut self, key: Key) {
+    pub(super) fn handle_composer_key(&mut self, key: Key) {
         if self.everywhere_key(key, KeymapContext::COMPOSER) {
             return;
         }
@@ -469,7 +469,7 @@ impl App {
         }
         self.update_composer_context();
         let action = self.composer.key_at(key, &*self.keymap, self.clock.input_at());
-        self.composer_action(action, key);
+        self.handle_composer_action(action, key);
     }
 
     /// Whether this key would send text that was in the composer when a request arrived.
@@ -494,15 +494,15 @@ impl App {
     }
 
     /// Handles the result of a key in the composer.
-    pub(super) fn composer_action(&mut self, action: ComposerAction, key: Key) {
+    pub(super) fn handle_composer_action(&mut self, action: ComposerAction, key: Key) {
         match action {
-            ComposerAction::Ignored => self.program_key(key),
+            ComposerAction::Ignored => self.handle_program_key(key),
             ComposerAction::Changed => {
                 self.hints.hide_shortcuts();
                 self.explain_yank(key);
                 completions::update(self);
             }
-            ComposerAction::Submit(submission) => self.submitted(&submission),
+            ComposerAction::Submit(submission) => self.handle_submission(&submission),
             ComposerAction::Steer(submission) => self.submit_while_running(&submission),
             ComposerAction::Queue(submission) => {
                 self.transcript.remember_typed(&submission.text, &submission.display_text);
@@ -513,18 +513,18 @@ impl App {
             ComposerAction::Interrupt { cleared } => self.quit_key(cleared),
             // The session keeps running, so this needs no second press.
             ComposerAction::Exit if self.session.is_attached() => {
-                self.effect(Effect::Quit { delete: false });
+                self.queue_effect(Effect::Quit { delete: false });
             }
             ComposerAction::Exit => {
                 if self.is_second(PendingSecondPress::Exit) {
-                    self.effect(Effect::Quit { delete: false });
+                    self.queue_effect(Effect::Quit { delete: false });
                 } else {
                     self.hint_second_press(SecondPressAction::Leave, "press ctrl+d again to exit");
                 }
             }
             ComposerAction::Escape => self.escape_key(),
             ComposerAction::Rewind => rewind::request(self),
-            ComposerAction::PasteClipboard => self.effect(Effect::PasteClipboard),
+            ComposerAction::PasteClipboard => self.queue_effect(Effect::PasteClipboard),
             ComposerAction::OpenEditor => self.edit_prompt(),
             ComposerAction::EditorHint => {
                 let key = self.keymap.hint_key(KeyCommand::OpenExternalEditor);
@@ -541,7 +541,7 @@ impl App {
         }
         if let Some(removed) = self.prompt_queue.pop() {
             if let Some(id) = removed.steer_id {
-                self.effect(Effect::Send(Op::Withdraw(id)));
+                self.queue_effect(Effect::Send(Op::Withdraw(id)));
             }
             self.composer.set_text(&removed.text);
         }
@@ -562,7 +562,7 @@ impl App {
 
     /// Opens the prompt in the user's editor.
     fn edit_prompt(&mut self) {
-        self.effect(Effect::Edit {
+        self.queue_effect(Effect::Edit {
             text: self.composer.editor_text(),
             name: "buffer.txt".to_owned(),
             then: Box::new(|app, edited| match edited {

@@ -11,14 +11,14 @@ use crate::keymap::KeyCommand;
 /// Rows scrolled per wheel step.
 const WHEEL: isize = 3;
 
-pub(crate) fn event(app: &mut App, mouse: MouseEvent) {
+pub(crate) fn handle_event(app: &mut App, mouse: MouseEvent) {
     let is_paging = app.is_paging();
     let (column, row) = (usize::from(mouse.column), usize::from(mouse.row));
     match mouse.kind {
         MouseKind::WheelUp => app.scroll(-WHEEL),
         MouseKind::WheelDown => app.scroll(WHEEL),
         MouseKind::RightDown if is_paging => {}
-        MouseKind::RightDown => app.effect(Effect::PasteClipboard),
+        MouseKind::RightDown => app.queue_effect(Effect::PasteClipboard),
         MouseKind::LeftDown if !is_paging && app.shell.has_focus() => app.shell.release(),
         MouseKind::LeftDown => {
             let bar = app.window.columns().saturating_sub(1);
@@ -36,7 +36,7 @@ pub(crate) fn event(app: &mut App, mouse: MouseEvent) {
 /// F9: pauses painting until the next key and releases the mouse, so that text can be selected.
 pub(crate) fn toggle_copy_mode(app: &mut App) {
     let is_captured = app.window.toggle_frozen();
-    app.effect(Effect::Mouse(is_captured));
+    app.queue_effect(Effect::Mouse(is_captured));
 }
 
 /// Ctrl+S: toggles mouse capture.
@@ -45,7 +45,7 @@ pub(crate) fn toggle_mouse(app: &mut App) {
         return app.toast("the terminal handles the mouse in this display mode");
     }
     let is_captured = app.window.toggle_mouse();
-    app.effect(Effect::Mouse(is_captured));
+    app.queue_effect(Effect::Mouse(is_captured));
     let key = app.keymap.hint_key(KeyCommand::ToggleMouseMode);
     app.toast(match is_captured {
         true => "mouse: scrolls and sets the cursor".to_owned(),

@@ -14,7 +14,7 @@ pub(crate) fn open(app: &mut App) {
     }
     app.pane.open_pager(&mut app.transcript);
     if !app.settings.alternate_buffer {
-        app.window.mouse_is_captured();
+        app.window.mark_mouse_captured();
     }
 }
 
@@ -22,10 +22,10 @@ pub(crate) fn close(app: &mut App) {
     app.pane.close_pager(&mut app.transcript);
 }
 
-pub(crate) fn key(app: &mut App, key: Key) {
+pub(crate) fn handle_key(app: &mut App, key: Key) {
     match app.pane.pager_key(key, &mut app.transcript, &app.keymap, &app.theme) {
         PagerKey::Done => {}
-        PagerKey::Redraw => app.effect(Effect::Redraw),
+        PagerKey::Redraw => app.queue_effect(Effect::Redraw),
         PagerKey::Suspend => app.suspend(),
         PagerKey::ToggleCopyMode => mouse::toggle_copy_mode(app),
         PagerKey::ToggleMouse => mouse::toggle_mouse(app),

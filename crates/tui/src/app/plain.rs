@@ -21,7 +21,7 @@ pub(crate) fn frame(app: &mut App, mut finished: Vec<Line>, width: usize) -> Fra
         let live = if view.cursor.is_some() { view.rows } else { Vec::new() };
         return Frame { finished, live, cursor: view.cursor, cover: None };
     }
-    app.screen_reader.no_dialog();
+    app.screen_reader.record_no_dialog();
     let completions = app.completion.screen_reader_lines(COMPLETIONS);
     finished.extend(app.screen_reader.completions(completions, width));
     // During work, an empty composer would be read out after each output.
@@ -45,7 +45,7 @@ fn announce(app: &mut App, finished: &mut Vec<Line>) {
     finished.extend(app.screen_reader.mode(mode));
     finished.extend(app.screen_reader.hint(app.hints.text()));
     finished.extend(app.screen_reader.compaction(app.turn.is_compaction()));
-    finished.extend(app.screen_reader.waiting(app.prompt_queue.screen_reader_lines()));
+    finished.extend(app.screen_reader.announce_waiting(app.prompt_queue.screen_reader_lines()));
     let context = app.shell_context();
     finished.extend(app.shell.announce(&context));
     finished.extend(app.transcript.take_announcements(&app.theme));

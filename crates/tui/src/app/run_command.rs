@@ -70,7 +70,7 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         SlashCommand::Clear => {
             scroll_away(app);
             welcome::short_header(app);
-            app.effect(Effect::Open(SessionChoice::Clear));
+            app.queue_effect(Effect::Open(SessionChoice::Clear));
         }
         SlashCommand::Commit => app.submit_for_command(COMMIT.to_owned()),
         SlashCommand::CommitNoPush => app.submit_for_command(COMMIT_NO_PUSH.to_owned()),
@@ -81,12 +81,12 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         }
         SlashCommand::CommandsList => skills_and_hooks::list_commands(app, false),
         SlashCommand::CommandsReload => skills_and_hooks::list_commands(app, true),
-        SlashCommand::CompressUndo => app.effect(Effect::Send(Op::UndoCompaction)),
+        SlashCommand::CompressUndo => app.queue_effect(Effect::Send(Op::UndoCompaction)),
         SlashCommand::Context => context::request(app),
-        SlashCommand::Continue => app.effect(Effect::Send(Op::Continue)),
+        SlashCommand::Continue => app.queue_effect(Effect::Send(Op::Continue)),
         SlashCommand::Copy => match app.turn.last_answer() {
             "" => app.info("No answer to copy yet."),
-            answer => app.effect(Effect::Copy(answer.to_owned())),
+            answer => app.queue_effect(Effect::Copy(answer.to_owned())),
         },
         SlashCommand::Debug => app.debug.toggle(),
         SlashCommand::DevTools => devtools::run(app, arguments),
@@ -94,7 +94,7 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         SlashCommand::Directory => info::directories(app),
         SlashCommand::DirectoryAdd => add_directories(app, arguments),
         SlashCommand::Docs => info::docs(app, arguments),
-        SlashCommand::Editor => choices::editor_dialog(app),
+        SlashCommand::Editor => choices::open_editor_dialog(app),
         SlashCommand::Extensions
         | SlashCommand::ExtensionsPanel
         | SlashCommand::ExtensionsConfig
@@ -125,7 +125,7 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         SlashCommand::Init => init(app),
         SlashCommand::Load => sessions::load(app, arguments),
         SlashCommand::Mcp => mcp::list(app, DetailLevel::Names),
-        SlashCommand::McpPanel => mcp::panel(app),
+        SlashCommand::McpPanel => mcp::open_panel(app),
         SlashCommand::McpAuth => mcp::sign_in(app, arguments),
         SlashCommand::McpDescriptions => mcp::list(app, DetailLevel::Descriptions),
         SlashCommand::McpDisable => mcp::set_enabled(app, arguments, false),
@@ -137,15 +137,15 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         SlashCommand::MemoryAdd => add_memory(app, arguments),
         SlashCommand::MemoryInbox => app.info(INBOX),
         SlashCommand::MemoryReload => reload_memory(app),
-        SlashCommand::Mode => lists::mode_dialog(app),
-        SlashCommand::Model => sign_in::model_dialog(app),
+        SlashCommand::Mode => lists::open_mode_dialog(app),
+        SlashCommand::Model => sign_in::open_model_dialog(app),
         SlashCommand::ModelWhy => explain_model::run(app),
         SlashCommand::ModelSet => match arguments.strip_suffix("--persist") {
             Some(name) => choices::use_model(app, name.trim(), true),
             None => choices::use_model(app, arguments, false),
         },
         SlashCommand::Parallax => agents::coordinate(app, arguments),
-        SlashCommand::Permissions => choices::permissions_dialog(app),
+        SlashCommand::Permissions => choices::open_permissions_dialog(app),
         SlashCommand::PermissionsTrust => choices::set_trust(
             app,
             match arguments {
@@ -156,10 +156,10 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         SlashCommand::Plan => plan::run(app, arguments),
         SlashCommand::PlanCopy => plan::copy(app, arguments),
         SlashCommand::Policies => info::policies(app),
-        SlashCommand::PoliciesPanel => info::policies_panel(app),
+        SlashCommand::PoliciesPanel => info::open_policies_panel(app),
         SlashCommand::Privacy => app.show_wrapped_rows(plain_rows(PRIVACY)),
         SlashCommand::Quit => match arguments {
-            "" | "--delete" => app.effect(Effect::Quit { delete: !arguments.is_empty() }),
+            "" | "--delete" => app.queue_effect(Effect::Quit { delete: !arguments.is_empty() }),
             other => app.error(format!("Unknown argument `{other}` of `/quit`; nothing was done")),
         },
         SlashCommand::Restore => rewind::restore(app, arguments),
@@ -175,20 +175,20 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         SlashCommand::SkillsUnload => skills_and_hooks::unload_skill(app, arguments),
         SlashCommand::SkillsLink => skills_and_hooks::link_skill(app, arguments),
         SlashCommand::SkillsReload => skills_and_hooks::reload_skills(app),
-        SlashCommand::StatsPanel => info::stats_panel(app),
+        SlashCommand::StatsPanel => info::open_stats_panel(app),
         SlashCommand::Stats => info::stats(app, stats_view::StatsPart::Session),
         SlashCommand::StatsModel => info::stats(app, stats_view::StatsPart::Models),
         SlashCommand::StatsTools => info::stats(app, stats_view::StatsPart::Tools),
-        SlashCommand::Tasks => lists::tasks_dialog(app),
+        SlashCommand::Tasks => lists::open_tasks_dialog(app),
         SlashCommand::TerminalSetup => set_up_terminal(app),
-        SlashCommand::Theme if arguments.is_empty() => choices::theme_dialog(app),
+        SlashCommand::Theme if arguments.is_empty() => choices::open_theme_dialog(app),
         SlashCommand::Theme => choices::use_theme(app, arguments),
         SlashCommand::Todos => {
             let rows = app.todos.rows(app.window.width(), &app.theme);
             app.show_rows(rows);
         }
         SlashCommand::Tools => info::tools(app, false),
-        SlashCommand::ToolsPanel => info::tools_panel(app),
+        SlashCommand::ToolsPanel => info::open_tools_panel(app),
         SlashCommand::ToolsDescriptions => info::tools(app, true),
         SlashCommand::Transcript => pager::open(app),
         SlashCommand::Undo => undo(app, arguments),
@@ -246,7 +246,7 @@ fn add_directories(app: &mut App, paths: &str) {
 
 fn add_directory(app: &mut App, path: PathBuf) {
     app.info(format!("Added {}", path.display()));
-    app.effect(Effect::Send(Op::AddDirectory(path)));
+    app.queue_effect(Effect::Send(Op::AddDirectory(path)));
 }
 
 /// Asks about untrusted directories, one after the other.
@@ -375,5 +375,5 @@ fn undo(app: &mut App, prompt: &str) {
             }
         },
     };
-    app.effect(Effect::Send(Op::Undo { prompt, force }));
+    app.queue_effect(Effect::Send(Op::Undo { prompt, force }));
 }

@@ -81,7 +81,7 @@ impl App {
             );
         }
         let config = launch.clone();
-        self.effect(Effect::Run(Box::new(move || {
+        self.queue_effect(Effect::Run(Box::new(move || {
             let sandbox = config.facts().short_sandbox();
             let auth = config.facts().auth_name();
             let inputs = config.session_library().input_history(HISTORY);
@@ -100,7 +100,7 @@ impl App {
             })
         })));
         // The launch is not stored in the state yet.
-        self.effect(Effect::Run(branch_of(Some(launch.options().directory.clone()))));
+        self.queue_effect(Effect::Run(branch_of(Some(launch.options().directory.clone()))));
         self.update_title();
     }
 
@@ -127,7 +127,8 @@ impl App {
         // In full screen, all of it can be scrolled and only visible rows are rendered; rows for
         // the scrollback are rendered at once.
         let limit = if self.settings.alternate_buffer { usize::MAX } else { SHOWN_PROMPTS };
-        let (items, skipped) = parallax_sessions::recorded_items::recent(&opened.records, limit);
+        let (items, skipped) =
+            parallax_sessions::recorded_items::items_of_recent_prompts(&opened.records, limit);
         let is_prompt = |item: &RecordedItem| matches!(item, RecordedItem::User { .. });
         let was_prompted = self.session.has_prompt();
         self.session.set_has_prompt(skipped > 0 || items.iter().any(is_prompt));
@@ -145,12 +146,12 @@ impl App {
             // Until the next response reports it.
             self.status_data.routed_model.clone_from(&self.session.stats().before.model);
             self.status_data.quota = None;
-            self.summary(&opened, was_prompted);
+            self.print_summary(&opened, was_prompted);
             self.report_resumed(&items, was_prompted);
             // An attached session reports its use by itself.
             if !items.is_empty() && !opened.is_attached {
                 // The footer shows the context usage.
-                self.effect(Effect::Send(parallax_protocol::op::Op::DescribeContext));
+                self.queue_effect(Effect::Send(parallax_protocol::op::Op::DescribeContext));
             }
             self.transcript.resume(items);
         }
@@ -180,7 +181,7 @@ impl App {
 
     /// Prints a row with the authentication and the inputs of the session besides prompts. If
     /// `requested` is false (not requested by the user), an unchanged row is not printed again.
-    fn summary(&mut self, opened: &OpenedSession, requested: bool) {
+    fn print_summary(&mut self, opened: &OpenedSession, requested: bool) {
         if self.settings.hide_banner || self.settings.screen_reader {
             return;
         }
@@ -282,7 +283,7 @@ impl App {
     pub(super) fn save_setting_in(&mut self, scope: SettingScope, key: &str, value: Option<Value>) {
         let Some(launch) = self.launch.clone() else { return self.report_not_ready() };
         let key = key.to_owned();
-        self.effect(Effect::Run(Box::new(move || {
+        self.queue_effect(Effect::Run(Box::new(move || {
             let written = launch.settings_manager().set(scope, &key, value.as_ref());
             let fresh = written.and_then(|file| launch.reload().map(|launch| (file, launch)));
             Box::new(move |app| match fresh {
@@ -323,7 +324,7 @@ impl App {
         if !self.status_line_command.begin(&status) {
             return;
         }
-        self.effect(Effect::Run(Box::new(move || {
+        self.queue_effect(Effect::Run(Box::new(move || {
             let result = command.run(&status);
             Box::new(move |app| {
                 if let Some(reason) = app.status_line_command.handle_result(result) {

@@ -46,7 +46,7 @@ fn unknown_command_error(name: &str, near: &[String]) -> String {
 
 impl App {
     /// Handles Enter while the agent is idle.
-    pub(super) fn submitted(&mut self, submission: &Submission) {
+    pub(super) fn handle_submission(&mut self, submission: &Submission) {
         completions::update(self);
         self.remember(&submission.text);
         self.transcript.remember_typed(&submission.text, &submission.display_text);
@@ -65,7 +65,7 @@ impl App {
                 if !(spec.panel && arguments.is_empty()) {
                     self.echo(&text);
                 }
-                self.effect(Effect::RecordCommand(spec.name.to_owned()));
+                self.queue_effect(Effect::RecordCommand(spec.name.to_owned()));
                 if !attached::run(self, spec.command, &arguments, &text) {
                     run_command::run(self, spec.command, &arguments);
                 }
@@ -73,11 +73,11 @@ impl App {
             ParsedLine::Custom => {
                 self.echo(&text);
                 let name = text.trim_start().trim_start_matches('/').split_whitespace().next();
-                self.effect(Effect::RecordCommand(name.unwrap_or_default().to_owned()));
+                self.queue_effect(Effect::RecordCommand(name.unwrap_or_default().to_owned()));
                 custom_commands::run(self, text.trim_start());
             }
             ParsedLine::Unknown(..) if attached::run_unknown(self, &text) => {}
-            ParsedLine::Unknown(name, near) => self.unknown(&text, &name, &near),
+            ParsedLine::Unknown(name, near) => self.report_unknown_command(&text, &name, &near),
             ParsedLine::OtherAgent(name, hint) => {
                 self.echo(&text);
                 self.error(format!("Unknown command `/{name}`: {hint}"));
@@ -101,7 +101,7 @@ impl App {
             }
             ParsedLine::Command(spec, arguments) if spec.runs_during_turn => {
                 self.remember(&text);
-                self.effect(Effect::RecordCommand(spec.name.to_owned()));
+                self.queue_effect(Effect::RecordCommand(spec.name.to_owned()));
                 if !attached::run(self, spec.command, &arguments, &text) {
                     run_command::run(self, spec.command, &arguments);
                 }
@@ -136,7 +136,7 @@ impl App {
         }
     }
 
-    fn unknown(&mut self, text: &str, name: &str, near: &[String]) {
+    fn report_unknown_command(&mut self, text: &str, name: &str, near: &[String]) {
         self.echo(text);
         self.error(unknown_command_error(name, near));
     }
@@ -175,7 +175,7 @@ impl App {
         let Some(launch) = self.launch.clone() else { return };
         let text = text.to_owned();
         self.session.record_typed(&text);
-        self.effect(Effect::Run(Box::new(move || {
+        self.queue_effect(Effect::Run(Box::new(move || {
             let saved = launch.session_library().remember_input(&text);
             Box::new(move |app| {
                 if let Err(failure) = saved {
@@ -190,7 +190,7 @@ impl App {
         completions::update(self);
         if let Some(launch) = self.launch.clone() {
             let line = line.clone();
-            self.effect(Effect::Run(Box::new(move || {
+            self.queue_effect(Effect::Run(Box::new(move || {
                 launch.shell_history().remember(&line);
                 Box::new(|_| {})
             })));
@@ -207,13 +207,13 @@ impl App {
         };
         let size = Some(self.shell_size());
         let command = ShellCommand { command, background, size };
-        self.effect(Effect::Send(Op::RunShell(command)));
+        self.queue_effect(Effect::Send(Op::RunShell(command)));
     }
 
     /// Resizes the terminal of a command to the available space.
     pub(super) fn resize_shell(&mut self, item: &ItemId) {
         let input = ToolInput::Resize(self.shell_size());
-        self.effect(Effect::Send(Op::ToolInput { item: item.clone(), input }));
+        self.queue_effect(Effect::Send(Op::ToolInput { item: item.clone(), input }));
     }
 
     /// Returns the terminal size of commands, which is that of their box.
@@ -241,7 +241,7 @@ impl App {
             None => path,
         };
         // The user added the path, so reading it is allowed.
-        self.effect(Effect::AllowReading(vec![path.to_owned()]));
+        self.queue_effect(Effect::AllowReading(vec![path.to_owned()]));
         let escaped = crate::composer::escape_path(&shown.to_string_lossy());
         self.composer.buffer_mut().insert(&format!("@{escaped} "));
     }

@@ -41,7 +41,7 @@ impl Bench {
     }
 
     fn event(&mut self, body: EventBody) {
-        self.app.engine(&Event { seq: 0, turn: 1, body });
+        self.app.handle_event(&Event { seq: 0, turn: 1, body });
     }
 
     fn turn(&mut self) {
@@ -70,7 +70,7 @@ impl Bench {
     }
 
     fn press(&mut self, key: Key) {
-        self.app.input(InputEvent::Key(key), std::time::Instant::now());
+        self.app.handle_input(InputEvent::Key(key), std::time::Instant::now());
     }
 
     /// Returns the rows on the screen and those that went to the scrollback with them.
@@ -103,7 +103,7 @@ impl Bench {
 
     /// Returns the messages that wait.
     fn queued(&self) -> Vec<&str> {
-        self.app.prompt_queue.waiting().into_iter().map(|one| one.text).collect()
+        self.app.prompt_queue.waiting_messages().into_iter().map(|one| one.text).collect()
     }
 
     /// Returns the prompts being sent to the engine.
@@ -132,7 +132,7 @@ fn leading_whitespace_before_a_command_is_ignored() {
 fn key_hints_leave_room_for_the_composer_in_a_small_window() {
     for size in [(60, 10), (40, 12), (20, 5)] {
         let mut bench = Bench::new(Layout::Inline);
-        bench.app.input(InputEvent::Resize(size.0, size.1), std::time::Instant::now());
+        bench.app.handle_input(InputEvent::Resize(size.0, size.1), std::time::Instant::now());
         bench.keys("?");
         let live = bench.app.frame(Layout::Inline).live.len();
         assert!(live <= usize::from(size.1), "{size:?}: {live}");

@@ -172,7 +172,7 @@ impl App {
         // An approval dialog itself shows that the agent waits.
         let is_hidden_request = self.dialogs.is_writing(self.clock.now_ms());
         let hidden = (is_asking && low) || self.is_answering() || is_hidden_request;
-        if let Some(working) = self.turn.working().or(alone.as_ref()).filter(|_| !hidden) {
+        if let Some(working) = self.turn.activity().or(alone.as_ref()).filter(|_| !hidden) {
             if !low {
                 rows.push(Line::EMPTY);
             }

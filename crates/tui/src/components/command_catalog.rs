@@ -102,7 +102,7 @@ impl CommandCatalog {
     }
 
     /// Returns the custom commands and skills: names and descriptions.
-    pub(crate) fn custom(&self) -> &[(String, String)] {
+    pub(crate) fn custom_commands(&self) -> &[(String, String)] {
         &self.custom
     }
 

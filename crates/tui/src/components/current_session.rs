@@ -165,7 +165,7 @@ impl CurrentSession {
 
     /// Counts an event.
     pub(crate) fn count(&mut self, event: &Event) {
-        self.stats.event(event);
+        self.stats.count_event(event);
     }
 
     /// Returns the statistics.

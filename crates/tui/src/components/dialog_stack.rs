@@ -211,7 +211,7 @@ impl DialogStack {
         if self.overlay.is_some() || self.is_writing(now_ms) {
             return false;
         }
-        let Some(overlay) = self.servers.first(theme) else { return false };
+        let Some(overlay) = self.servers.first_dialog(theme) else { return false };
         self.open_automatically(overlay);
         true
     }

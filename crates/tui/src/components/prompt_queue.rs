@@ -159,7 +159,7 @@ impl PromptQueue {
     }
 
     /// Returns the messages that wait for the turn or its end.
-    pub(crate) fn waiting(&self) -> Vec<PendingPrompt<'_>> {
+    pub(crate) fn waiting_messages(&self) -> Vec<PendingPrompt<'_>> {
         let steering = self.steering.iter().enumerate().map(|(index, one)| PendingPrompt {
             id: format!("s{index}"),
             text: &one.text,
@@ -223,7 +223,7 @@ impl PromptQueue {
     }
 
     /// Returns the pending messages with what they wait for, and whether they can be edited.
-    fn pending(&self) -> [(&'static str, bool, Vec<&String>); 4] {
+    fn pending_messages(&self) -> [(&'static str, bool, Vec<&String>); 4] {
         [
             ("Sent", false, self.beginning.iter().collect()),
             ("Sent when the session is open", false, self.queued_before_open.iter().collect()),
@@ -235,7 +235,7 @@ impl PromptQueue {
     /// Returns the rows of pending messages.
     pub(crate) fn rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let mut rows = Vec::new();
-        for (title, is_editable, texts) in self.pending() {
+        for (title, is_editable, texts) in self.pending_messages() {
             if texts.is_empty() {
                 continue;
             }
@@ -258,7 +258,8 @@ impl PromptQueue {
 
     /// Returns the messages that wait during a turn in words, for a screen reader.
     pub(crate) fn screen_reader_lines(&self) -> Vec<String> {
-        let waiting = self.pending().into_iter().filter(|(_, is_editable, _)| *is_editable);
+        let waiting =
+            self.pending_messages().into_iter().filter(|(_, is_editable, _)| *is_editable);
         let output = |title: &str, text: &str| format!("{title}: {}", first_line(text));
         waiting
             .flat_map(|(title, _, texts)| texts.into_iter().map(move |text| output(title, text)))
@@ -324,7 +325,7 @@ mod tests {
         assert_eq!(queue.remove("q7"), None);
         let removed = queue.remove("s0");
         assert_eq!(removed, Some(RemovedPrompt { text: "s".to_owned(), steer_id: Some(steer) }));
-        let ids: Vec<String> = queue.waiting().into_iter().map(|it| it.id).collect();
+        let ids: Vec<String> = queue.waiting_messages().into_iter().map(|it| it.id).collect();
         assert_eq!(ids, ["q0", "q1"]);
         assert_eq!(queue.pop().map(|it| it.text).as_deref(), Some("a"));
     }

@@ -66,7 +66,7 @@ impl ScreenReader {
     }
 
     /// Records that no dialog is open.
-    pub(crate) fn no_dialog(&mut self) {
+    pub(crate) fn record_no_dialog(&mut self) {
         self.rows.clear();
         self.question = None;
     }
@@ -124,7 +124,7 @@ impl ScreenReader {
     }
 
     /// Announces messages that wait.
-    pub(crate) fn waiting(&mut self, messages: Vec<String>) -> Vec<Line> {
+    pub(crate) fn announce_waiting(&mut self, messages: Vec<String>) -> Vec<Line> {
         let before = std::mem::replace(&mut self.queued_messages, messages);
         let new = self.queued_messages.iter().filter(|message| !before.contains(message));
         new.map(|message| Line::raw(message.clone())).collect()
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(reader.dialog(&view(&["Title", "❯ a", "  b", "───"]), None, 80).len(), 3);
         let rows = reader.dialog(&view(&["Title", "  a", "❯ b", "  c"]), None, 80);
         assert_eq!(rows.iter().map(Line::text).collect::<Vec<_>>(), ["selected: b", "  c"]);
-        reader.no_dialog();
+        reader.record_no_dialog();
         let rows = reader.dialog(&view(&["? Title", "? why"]), None, 80);
         assert_eq!(rows.iter().map(Line::text).collect::<Vec<_>>(), ["asks: Title", "? why"]);
     }

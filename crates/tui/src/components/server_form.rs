@@ -62,7 +62,7 @@ impl FieldLimits {
     }
 
     /// Checks a size against the limits; `of` names its unit.
-    fn refuse(&self, size: f64, of: &str) -> Result<(), String> {
+    fn check_size(&self, size: f64, of: &str) -> Result<(), String> {
         match (self.least, self.maximum) {
             (Some(least), _) if size < least => Err(format!("must be at least {least}{of}")),
             (_, Some(most)) if size > most => Err(format!("must be at most {most}{of}")),
@@ -71,7 +71,7 @@ impl FieldLimits {
     }
 
     /// Checks the format of a string.
-    fn refuse_form(&self, text: &str) -> Result<(), String> {
+    fn check_format(&self, text: &str) -> Result<(), String> {
         let (fits, what) = match self.format.as_str() {
             "email" => (is_email(text), "an email address such as name@example.org"),
             "uri" => (url::Url::parse(text).is_ok(), "a URL such as https://example.org"),
@@ -108,8 +108,8 @@ impl FormField {
             FieldKind::Text => {
                 // Text lengths are far below the numbers that lose precision.
                 let length = u32::try_from(input.chars().count()).unwrap_or(u32::MAX);
-                self.bounds.refuse(f64::from(length), " characters long")?;
-                self.bounds.refuse_form(input)?;
+                self.bounds.check_size(f64::from(length), " characters long")?;
+                self.bounds.check_format(input)?;
                 Value::String(input.to_owned())
             }
             FieldKind::Choice(_) => Value::String(input.to_owned()),
@@ -124,7 +124,7 @@ impl FormField {
                     (false, _) => number,
                 };
                 let number = number.ok_or(what)?;
-                self.bounds.refuse(number.as_f64().unwrap_or_default(), "")?;
+                self.bounds.check_size(number.as_f64().unwrap_or_default(), "")?;
                 Value::Number(number)
             }
         }))
@@ -139,7 +139,7 @@ impl FormField {
             return Ok(None);
         }
         let count = u32::try_from(chosen.len()).unwrap_or(u32::MAX);
-        self.bounds.refuse(f64::from(count), " of them")?;
+        self.bounds.check_size(f64::from(count), " of them")?;
         Ok(Some(chosen.iter().cloned().map(Value::String).collect()))
     }
 }

@@ -255,7 +255,7 @@ impl ServerRequests {
     }
 
     /// Returns the dialog of the first request that is still waiting.
-    pub(crate) fn first(&mut self, theme: &Theme) -> Option<Overlay> {
+    pub(crate) fn first_dialog(&mut self, theme: &Theme) -> Option<Overlay> {
         self.remove_ended();
         self.0.front().map(|request| request.dialog(theme))
     }
@@ -364,7 +364,9 @@ mod tests {
         let mut requests = ServerRequests::default();
         requests.push(ServerRequest::new("s", question, reply).expect("a form"));
         assert!(
-            requests.first(&theme).is_some_and(|it| it.purpose == DialogPurpose::ServerQuestion)
+            requests
+                .first_dialog(&theme)
+                .is_some_and(|it| it.purpose == DialogPurpose::ServerQuestion)
         );
         let mut step = |answer| requests.answer(answer, &theme).map(|next| next.is_some());
         assert_eq!(step(ServerAnswer::Choice("yes")), Ok(true));

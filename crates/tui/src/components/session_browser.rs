@@ -109,11 +109,11 @@ fn tabs(sessions: &[SessionEntry]) -> Vec<&'static str> {
 }
 
 fn session_item(entry: &SessionEntry) -> ListItem {
-    below(0, entry)
+    indented_item(0, entry)
 }
 
 /// Returns a list item, indented by its fork depth.
-fn below(depth: usize, entry: &SessionEntry) -> ListItem {
+fn indented_item(depth: usize, entry: &SessionEntry) -> ListItem {
     let mark = match depth {
         0 => String::new(),
         depth => format!("{}└ ", "  ".repeat((depth - 1).min(MAX_DEPTH))),
@@ -190,9 +190,10 @@ impl SessionBrowser {
             sessions.reverse();
         }
         let items = match order.key {
-            SortKey::Tree => {
-                tree(sessions).into_iter().map(|(depth, entry)| below(depth, entry)).collect()
-            }
+            SortKey::Tree => tree(sessions)
+                .into_iter()
+                .map(|(depth, entry)| indented_item(depth, entry))
+                .collect(),
             _ => sessions.iter().map(session_item).collect(),
         };
         list.set_title(order.title());

@@ -349,7 +349,7 @@ fn check(key: &str, value: Option<Value>) -> Result<Option<Value>, String> {
     {
         let words: Vec<String> =
             items.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-        if let Some(word) = FooterItem::unknown(&words).first() {
+        if let Some(word) = FooterItem::unknown_footer_items(&words).first() {
             return Err(format!("unknown status line item `{}`", sanitize(word)));
         }
     }

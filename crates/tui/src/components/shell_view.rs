@@ -116,7 +116,7 @@ impl ShellView {
     }
 
     /// Records output of an item, which may be the command.
-    pub(crate) fn output(&mut self, item: &ItemId, now_ms: u64) {
+    pub(crate) fn record_output(&mut self, item: &ItemId, now_ms: u64) {
         if let Some(running) = self.running.as_mut().filter(|running| running.item == *item) {
             running.spoke_at = now_ms;
         }
@@ -124,7 +124,7 @@ impl ShellView {
 
     /// Records the state of the command's terminal: its cursor keys, and whether its last row is
     /// unterminated.
-    pub(crate) fn screen(
+    pub(crate) fn record_screen(
         &mut self,
         item: &ItemId,
         application_cursor: bool,
@@ -294,9 +294,9 @@ mod tests {
         shell.begin(&item, "cat\nx", 1_000);
         assert_eq!(shell.next_silence_change(1_000, false), Some(SILENCE_MS));
         assert!(!shell.is_silent(&context_at(5_999)) && shell.is_silent(&context_at(6_000)));
-        shell.output(&item, 6_000);
+        shell.record_output(&item, 6_000);
         assert!(!shell.is_silent(&context_at(6_000)));
-        shell.screen(&item, false, true, 6_000);
+        shell.record_screen(&item, false, true, 6_000);
         assert_eq!(shell.silence_title(6_000 + ASKS_MS), Some(TitleState::Asking));
         shell.focus(true, 7_000);
         assert!(shell.has_focus() && shell.silence_title(900_000).is_none());

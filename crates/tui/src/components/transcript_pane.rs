@@ -192,7 +192,7 @@ impl TranscriptPane {
         width: usize,
         theme: &Theme,
     ) -> Result<ExpandedContent, &'static str> {
-        let folded = |before| transcript.truncated_before(before, width, theme);
+        let folded = |before| transcript.find_truncated_before(before, width, theme);
         let (newest, rows) = folded(usize::MAX).ok_or("nothing was truncated")?;
         // If something new was truncated since, start there again.
         let walk = self.expansion.take().filter(|(began, _)| *began == newest);

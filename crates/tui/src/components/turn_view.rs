@@ -36,7 +36,7 @@ pub(crate) struct TurnView {
 
 impl TurnView {
     /// Follows an event within the turn.
-    pub(crate) fn event(&mut self, body: &EventBody, now_ms: u64) {
+    pub(crate) fn handle_event(&mut self, body: &EventBody, now_ms: u64) {
         match body {
             EventBody::SessionReady(_) => self.hooks.clear(),
             EventBody::ItemStarted {
@@ -183,7 +183,7 @@ impl TurnView {
     }
 
     /// Returns what the agent is doing.
-    pub(crate) fn working(&self) -> Option<&AgentActivity> {
+    pub(crate) fn activity(&self) -> Option<&AgentActivity> {
         self.working.as_ref()
     }
 

@@ -140,7 +140,7 @@ impl Window {
     }
 
     /// Records that the mouse is captured.
-    pub(crate) fn mouse_is_captured(&mut self) {
+    pub(crate) fn mark_mouse_captured(&mut self) {
         self.mouse_off = false;
     }
 

@@ -13,7 +13,7 @@ use super::{DialogKey, DialogView, scroll_position};
 use crate::layout::truncate_text;
 use crate::sanitize;
 use crate::theme::Theme;
-use crate::tokens::{ASKS, DONE, IDLE, pointer, selectable, selectable_rows};
+use crate::tokens::{ASKS, DONE, IDLE, list_row, pointer, selectable_rows};
 
 /// The result of a key.
 #[derive(Debug, PartialEq)]
@@ -472,7 +472,7 @@ impl QuestionPage {
         rows.push(crate::layout::truncate_with_mark(line, width));
         if self.question.multi_select {
             let on = self.row() == FormRow::Done;
-            rows.push(selectable(Line::styled("Done", theme.text), on, width, theme));
+            rows.push(list_row(Line::styled("Done", theme.text), on, width, theme));
         }
         (rows, cursor)
     }

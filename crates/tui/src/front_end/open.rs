@@ -140,7 +140,7 @@ impl TerminalFrontEnd {
             PreparedConfig::Ready(launch) => match &front_end.attached {
                 Some(attached) => {
                     let id = attached.id.as_str();
-                    welcome::attached_header(&mut front_end.app, &launch, id);
+                    welcome::print_attached_header(&mut front_end.app, &launch, id);
                     front_end.app.session.set_attached();
                     front_end.app.apply_launch(&launch);
                     front_end.app.launch = Some(*launch);
@@ -168,7 +168,7 @@ impl TerminalFrontEnd {
     pub(super) fn continue_opening(&mut self, mut launch: SessionConfig) {
         self.trust = None;
         let careful = launch.restrict_yolo();
-        welcome::header(&mut self.app, &launch);
+        welcome::print_session_header(&mut self.app, &launch);
         self.app.apply_launch(&launch);
         let loose: Vec<IgnoredSettings> = launch
             .trust_manager()
@@ -271,7 +271,7 @@ impl TerminalFrontEnd {
         self.start_companion();
         let mut options = self.options.clone();
         options.session = choice;
-        let prepared = match self.app.launch.as_ref().map(|launch| launch.reopened(options)) {
+        let prepared = match self.app.launch.as_ref().map(|launch| launch.prepare_again(options)) {
             Some(Ok(launch)) => launch.with_user_prompter(Arc::new(UserPrompts(self.jobs.clone()))),
             Some(Err(failure)) => return self.app.show_error(&failure.message),
             None => return,
@@ -416,7 +416,7 @@ struct RequestEndGuard(mpsc::Sender<JobContinuation>);
 impl Drop for RequestEndGuard {
     fn drop(&mut self) {
         // If this fails, the app notices at the next key.
-        let _ = self.0.try_send(Box::new(App::server_requests_ended));
+        let _ = self.0.try_send(Box::new(App::remove_ended_server_requests));
     }
 }
 

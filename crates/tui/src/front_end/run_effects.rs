@@ -247,7 +247,8 @@ impl TerminalFrontEnd {
         tokio::spawn(async move {
             let typed = text.clone();
             let read = tokio::task::spawn_blocking(move || {
-                let outside = if ask { expander.outside(&text) } else { Vec::new() };
+                let outside =
+                    if ask { expander.paths_outside_workspace(&text) } else { Vec::new() };
                 if outside.is_empty() { Ok(expander.prompt(text)) } else { Err(outside) }
             });
             let then: JobContinuation = match read.await {
@@ -335,7 +336,7 @@ impl TerminalFrontEnd {
                 let good = checked.is_ok();
                 app.key_checked(checked);
                 if good {
-                    app.effect(Effect::Open(SessionChoice::New));
+                    app.queue_effect(Effect::Open(SessionChoice::New));
                 }
             });
             let _ = jobs.send(then).await;
@@ -436,7 +437,9 @@ impl TerminalFrontEnd {
                 (true, false) => CopyTarget::Clipboard,
                 (false, true) => CopyTarget::Tmux,
                 (false, false) if is_asked => CopyTarget::Clipboard,
-                (false, false) => return Box::new(|app| app.effect(Effect::CopyByTerminal(text))),
+                (false, false) => {
+                    return Box::new(|app| app.queue_effect(Effect::CopyByTerminal(text)));
+                }
             };
             Box::new(move |app| app.report_copy(copied))
         }));
@@ -494,7 +497,7 @@ impl TerminalFrontEnd {
             let image = clipboard::save_image(&folder, &variable);
             Box::new(move |app| match image {
                 Some(path) => app.insert_path(&path),
-                None if by_terminal => app.effect(Effect::AskClipboard),
+                None if by_terminal => app.queue_effect(Effect::AskClipboard),
                 None => app.toast(
                     "the clipboard has no image; to paste text, use the paste key of the terminal",
                 ),

@@ -54,7 +54,7 @@ pub fn parse(text: &str) -> Result<Key, KeyTextError> {
     {
         modifiers = modifiers.union(Modifiers::SHIFT);
     }
-    let key = normal(Key::with(code, modifiers));
+    let key = normalize(Key::with(code, modifiers));
     match key.character() {
         Some(char) if rest.len() > 1 && char.is_ascii_graphic() => {
             Err(KeyTextError::AsTyped(rest.to_owned(), char))
@@ -65,7 +65,7 @@ pub fn parse(text: &str) -> Result<Key, KeyTextError> {
 
 /// Normalizes a key for comparison: typed characters have no Shift; with Ctrl, Alt, or Cmd, the
 /// character is lowercase and Shift is a modifier.
-pub fn normal(key: Key) -> Key {
+pub fn normalize(key: Key) -> Key {
     let KeyCode::Char(char) = key.code else { return key };
     let others = Modifiers(key.modifiers.0 & !Modifiers::SHIFT.0);
     let shift = key.modifiers.contains(Modifiers::SHIFT);

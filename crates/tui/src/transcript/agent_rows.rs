@@ -20,8 +20,8 @@ const LIVE: usize = 5;
 const RESULT: usize = 3;
 
 /// Returns the rows below the call while the subagent runs.
-pub(super) fn live(progress: &AgentProgress, renderer: &ItemRenderer<'_>) -> Vec<Line> {
-    let columns = renderer.inner();
+pub(super) fn live_rows(progress: &AgentProgress, renderer: &ItemRenderer<'_>) -> Vec<Line> {
+    let columns = renderer.inner_width();
     let mut rows = Vec::new();
     let thought = sanitize::one_row(&progress.thought);
     if !thought.is_empty() {
@@ -41,8 +41,8 @@ pub(super) fn live(progress: &AgentProgress, renderer: &ItemRenderer<'_>) -> Vec
 }
 
 /// Returns the rows below the call when the subagent is done: folded unless expanded.
-pub(super) fn done(progress: &AgentProgress, renderer: &ItemRenderer<'_>) -> Vec<Line> {
-    let columns = renderer.inner();
+pub(super) fn finished_rows(progress: &AgentProgress, renderer: &ItemRenderer<'_>) -> Vec<Line> {
+    let columns = renderer.inner_width();
     let mut rows = Vec::new();
     if renderer.options.expanded {
         rows.extend(steps(progress, usize::MAX, columns, renderer));
@@ -86,9 +86,9 @@ fn format_result(result: &str) -> Cow<'_, str> {
                 items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" · ")
             }
             Value::Array(items) => {
-                items.iter().map(|item| format!("\n  {}", plain(item))).collect()
+                items.iter().map(|item| format!("\n  {}", format_value(item))).collect()
             }
-            other => plain(other),
+            other => format_value(other),
         };
         text.push_str(&format!("{name}: {value}\n"));
     }
@@ -96,16 +96,16 @@ fn format_result(result: &str) -> Cow<'_, str> {
 }
 
 /// Formats a value as one line, the fields of an object without braces.
-fn plain(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Object(fields) => fields
             .values()
-            .map(plain)
+            .map(format_value)
             .filter(|text| !text.is_empty())
             .collect::<Vec<_>>()
             .join(" · "),
-        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        Value::Array(items) => items.iter().map(format_value).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     }
 }

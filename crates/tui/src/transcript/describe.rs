@@ -34,10 +34,10 @@ pub(super) fn kind(name: &str) -> Option<ToolKind> {
 pub(super) fn arguments(name: &str, args: &Object) -> String {
     if let Some(tool) = built_in_tool(name) {
         let value = tool.summary.iter().find_map(|key| args.get(*key));
-        return value.map(short).unwrap_or_default();
+        return value.map(shorten).unwrap_or_default();
     }
     let pairs: Vec<String> =
-        args.iter().take(8).map(|(key, value)| format!("{key}: {}", short(value))).collect();
+        args.iter().take(8).map(|(key, value)| format!("{key}: {}", shorten(value))).collect();
     pairs.join(", ")
 }
 
@@ -60,7 +60,7 @@ pub(super) fn command(name: &str, args: &Object) -> Option<(String, String)> {
     Some((text("command").to_owned(), about.join(" · ")))
 }
 
-fn short(value: &Value) -> String {
+fn shorten(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),

@@ -102,8 +102,8 @@ impl<'a> ItemRenderer<'a> {
     /// Draws the left side of a box with round corners next to rows, and no box for a screen
     /// reader. A right side would have to be padded, and a terminal that gets narrower would wrap
     /// it.
-    pub(super) fn boxed(&self, rows: Vec<Line>, style: Style) -> Vec<Line> {
-        let inner = self.inner();
+    pub(super) fn draw_box(&self, rows: Vec<Line>, style: Style) -> Vec<Line> {
+        let inner = self.inner_width();
         let fit = |row: Line| if row.width() > inner { truncate_row(&row, inner) } else { row };
         let rows = rows.into_iter().map(fit);
         if self.options.screen_reader {
@@ -129,7 +129,7 @@ impl<'a> ItemRenderer<'a> {
     }
 
     /// Returns the columns inside a box.
-    pub(super) fn inner(&self) -> usize {
+    pub(super) fn inner_width(&self) -> usize {
         if self.options.screen_reader { self.width } else { self.width - 2 }
     }
 }

@@ -21,7 +21,7 @@ impl Transcript {
     pub fn apply(&mut self, event: &Event) {
         match &event.body {
             EventBody::ItemStarted { item, start } => self.start(item, start),
-            EventBody::ItemDelta { item, text } => self.delta(item, text),
+            EventBody::ItemDelta { item, text } => self.apply_delta(item, text),
             EventBody::ItemDone { item, done } => self.done(item, done),
             EventBody::ApprovalRequested(ask) => {
                 if let Some(at) = self.calls.get(&ask.call).copied() {
@@ -42,10 +42,10 @@ impl Transcript {
                 if let Some(Item::Tool(tool)) =
                     self.open.get(&state.item).and_then(|at| self.items.get_mut(*at))
                 {
-                    tool.phase(state);
+                    tool.update_phase(state);
                 }
             }
-            EventBody::ItemScreen { item, screen } => self.screen(item, screen),
+            EventBody::ItemScreen { item, screen } => self.replace_output(item, screen),
             EventBody::ItemAdvanced { item, advance } => {
                 if let Some(at) = self.open.get(item).copied() {
                     self.row_cache.remove(at);
@@ -58,7 +58,7 @@ impl Transcript {
                 if let Some(at) = self.open.get(item).copied() {
                     self.row_cache.remove(at);
                     if let Some(Item::Tool(tool)) = self.items.get_mut(at) {
-                        tool.agent(progress);
+                        tool.update_agent(progress);
                     }
                 }
             }
@@ -144,7 +144,7 @@ impl Transcript {
         self.items.push(item);
     }
 
-    fn delta(&mut self, id: &ItemId, more: &str) {
+    fn apply_delta(&mut self, id: &ItemId, more: &str) {
         self.retry = None;
         let Some(at) = self.open.get(id).copied() else { return };
         self.row_cache.remove(at);
@@ -167,7 +167,7 @@ impl Transcript {
     }
 
     /// Replaces the output of a command with the contents of its terminal.
-    fn screen(&mut self, id: &ItemId, screen: &Screen) {
+    fn replace_output(&mut self, id: &ItemId, screen: &Screen) {
         let Some(at) = self.open.get(id).copied() else { return };
         self.row_cache.remove(at);
         if self.options.screen_reader && screen.full_screen {

@@ -44,13 +44,13 @@ impl ItemRenderer<'_> {
             }
             Item::Sources(sources) => (source_rows::rows(sources, self), ItemSpacing::Block),
             Item::Rows(rows) => {
-                (rows.iter().flat_map(|row| self.wrapped(row)).collect(), ItemSpacing::Block)
+                (rows.iter().flat_map(|row| self.wrap_row(row)).collect(), ItemSpacing::Block)
             }
         }
     }
 
     /// Wraps a row of command output under its text.
-    fn wrapped(&self, row: &Line) -> Vec<Line> {
+    fn wrap_row(&self, row: &Line) -> Vec<Line> {
         if row.width() <= self.width {
             return vec![row.clone()];
         }
@@ -166,11 +166,11 @@ impl ItemRenderer<'_> {
         let before = Line::styled(format!("{marker} "), style);
         let context = command_rows::CommandRowContext { before, notes: [&time, ""] };
         let style = self.theme.text.bold();
-        let mut rows = command_rows::rows(&shell.command, style, context, self.inner(), self);
+        let mut rows = command_rows::rows(&shell.command, style, context, self.inner_width(), self);
         let limit = if self.options.expanded { usize::MAX } else { self.output_rows };
-        let mut output = shell.output.rows(self.inner(), limit, self.theme);
+        let mut output = shell.output.rows(self.inner_width(), limit, self.theme);
         if !shell.running && !self.options.expanded {
-            tool_rows::name_key(&mut output, self.inner());
+            tool_rows::name_key(&mut output, self.inner_width());
         }
         // A screen reader announced most of it while the command was running.
         let at = if shell.unannounced_lines.is_some() { 0 } else { rows.len() };
@@ -187,8 +187,8 @@ impl ItemRenderer<'_> {
         }
         if let Some(note) = &shell.note {
             let note = Line::styled(sanitize::one_row(note).into_owned(), self.theme.secondary);
-            rows.extend(parallax_screen::wrap(&note, self.inner(), &[]));
+            rows.extend(parallax_screen::wrap(&note, self.inner_width(), &[]));
         }
-        self.boxed(rows, self.theme.border)
+        self.draw_box(rows, self.theme.border)
     }
 }

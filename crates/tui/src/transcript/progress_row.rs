@@ -16,10 +16,10 @@ pub(super) fn row(advance: &ProgressUpdate, renderer: &ItemRenderer<'_>) -> Line
     let theme = renderer.theme;
     let Some(percent) = advance.percent() else {
         let text = sanitize::one_row(&advance.to_string()).into_owned();
-        return truncate_row(&Line::styled(text, theme.secondary), renderer.inner());
+        return truncate_row(&Line::styled(text, theme.secondary), renderer.inner_width());
     };
     let mut line = Line::from(Vec::new());
-    if !renderer.options.screen_reader && renderer.inner() >= NARROW {
+    if !renderer.options.screen_reader && renderer.inner_width() >= NARROW {
         let full = usize::from(percent) * CELLS / 100;
         line.push(Span::styled("█".repeat(full), theme.accent));
         line.push(Span::styled("░".repeat(CELLS - full), theme.secondary));
@@ -30,5 +30,5 @@ pub(super) fn row(advance: &ProgressUpdate, renderer: &ItemRenderer<'_>) -> Line
     if !message.is_empty() {
         line.push(Span::styled(format!("  {message}"), theme.secondary));
     }
-    truncate_row(&line, renderer.inner())
+    truncate_row(&line, renderer.inner_width())
 }

@@ -28,7 +28,7 @@ impl Transcript {
 
     /// Returns the last finished call, command, or prompt before item `before` that was truncated:
     /// its index and all its rows.
-    pub fn truncated_before(
+    pub fn find_truncated_before(
         &self,
         before: usize,
         width: usize,

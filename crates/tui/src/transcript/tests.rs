@@ -188,7 +188,7 @@ fn pasted_text_stays_a_label_until_it_is_expanded() {
     view.transcript.remember_typed(&text, typed);
     view.start("u", ItemStart::User { text: text.clone() });
     assert_eq!(view.take(), ["> Look: [Pasted Text: 200 lines]"]);
-    let folded = view.transcript.truncated_before(usize::MAX, 60, &view.theme);
+    let folded = view.transcript.find_truncated_before(usize::MAX, 60, &view.theme);
     assert!(folded.is_some_and(|(_, rows)| rows.len() >= 200));
     // The same text is shown in full if it was typed.
     view.start("v", ItemStart::User { text });
@@ -321,7 +321,7 @@ fn result_of_a_call_gets_half_of_the_row_and_all_of_it_when_expanded() {
     view.call("m", "mcp_tracker_create_issue", json!({})).end(issue);
     let rows = view.take();
     assert_eq!(rows, ["✓ create_issue  tracker · title: Ret…  → created issue 17, …"]);
-    let (_, rows) = view.transcript.truncated_before(1, 60, &view.theme).expect("rows");
+    let (_, rows) = view.transcript.find_truncated_before(1, 60, &view.theme).expect("rows");
     let text = rows_as_text(&rows).join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(
         text,
@@ -351,7 +351,7 @@ fn expanded_call_shows_all_of_its_arguments() {
     let mut resumed = TestTranscript::default();
     resumed.transcript.resume(vec![loaded]);
     for view in [&view, &resumed] {
-        let (_, rows) = view.transcript.truncated_before(1, 60, &view.theme).expect("rows");
+        let (_, rows) = view.transcript.find_truncated_before(1, 60, &view.theme).expect("rows");
         let rows = rows_as_text(&rows);
         assert_eq!(rows.iter().find(|row| row.contains("title")).expect("it"), "    title: Retry");
         assert!(rows.contains(&"    body:".to_owned()), "{rows:#?}");

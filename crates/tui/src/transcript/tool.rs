@@ -222,7 +222,7 @@ impl Tool {
     }
 
     /// Updates the phase.
-    pub(super) fn phase(&mut self, state: &CallState) {
+    pub(super) fn update_phase(&mut self, state: &CallState) {
         self.set_title(state.title.as_deref().unwrap_or_default());
         if let CallProgress::Open(open) = &mut self.state {
             open.stage = match state.phase {
@@ -249,7 +249,7 @@ impl Tool {
     }
 
     /// Updates the progress of the subagent.
-    pub(super) fn agent(&mut self, progress: &Arc<AgentProgress>) {
+    pub(super) fn update_agent(&mut self, progress: &Arc<AgentProgress>) {
         if let CallProgress::Open(open) = &mut self.state {
             open.agent = Some(Arc::clone(progress));
         }

@@ -45,7 +45,7 @@ pub(super) fn rows(tool: &Tool, renderer: &ItemRenderer<'_>) -> (Vec<Line>, Item
         }
         CallProgress::Done(done) => done_rows(tool, done, renderer),
     };
-    (renderer.boxed(rows, border), shape(tool, renderer.options))
+    (renderer.draw_box(rows, border), shape(tool, renderer.options))
 }
 
 /// Returns the shape without rendering rows.
@@ -193,17 +193,17 @@ fn open_rows(tool: &Tool, open: &ActiveCall, renderer: &ItemRenderer<'_>) -> Vec
     };
     let marker = Span::styled(marker, style);
     if let Some(progress) = &open.agent {
-        let mut rows = head(tool, marker, &note, false, renderer.inner(), renderer);
-        rows.extend(agent_rows::live(progress, renderer));
-        return renderer.boxed(rows, theme.border);
+        let mut rows = head(tool, marker, &note, false, renderer.inner_width(), renderer);
+        rows.extend(agent_rows::live_rows(progress, renderer));
+        return renderer.draw_box(rows, theme.border);
     }
     if !open.has_details() {
         return head(tool, marker, &note, false, renderer.width, renderer);
     }
-    let mut rows = head(tool, marker, &note, false, renderer.inner(), renderer);
+    let mut rows = head(tool, marker, &note, false, renderer.inner_width(), renderer);
     rows.extend(open.advance.as_ref().map(|advance| progress_row::row(advance, renderer)));
-    rows.extend(open.output.rows(renderer.inner(), renderer.output_rows, theme));
-    renderer.boxed(rows, theme.border)
+    rows.extend(open.output.rows(renderer.inner_width(), renderer.output_rows, theme));
+    renderer.draw_box(rows, theme.border)
 }
 
 fn marker_span(done: &FinishedCall, renderer: &ItemRenderer<'_>) -> Span {
@@ -242,7 +242,7 @@ fn compact(tool: &Tool, done: &FinishedCall, renderer: &ItemRenderer<'_>) -> Vec
 /// Returns the rows inside the box, and the style of the box.
 fn done_rows(tool: &Tool, done: &FinishedCall, renderer: &ItemRenderer<'_>) -> (Vec<Line>, Style) {
     let theme = renderer.theme;
-    let columns = renderer.inner();
+    let columns = renderer.inner_width();
     let note = match &done.body {
         CallBody::Diff(diff) => describe::format_line_counts(diff),
         CallBody::Todos(todos) => describe::format_done(todos),
@@ -289,7 +289,7 @@ fn done_rows(tool: &Tool, done: &FinishedCall, renderer: &ItemRenderer<'_>) -> (
         CallBody::Todos(todos) => {
             rows.extend(todos.iter().flat_map(|todo| todo_rows(todo, columns, renderer)))
         }
-        CallBody::Agent(progress) => rows.extend(agent_rows::done(progress, renderer)),
+        CallBody::Agent(progress) => rows.extend(agent_rows::finished_rows(progress, renderer)),
         // Shown as a heading.
         CallBody::Topic(_) => {}
     }

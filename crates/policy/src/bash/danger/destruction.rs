@@ -48,7 +48,7 @@ pub struct Destruction {
 }
 
 /// Returns what the command destroys if it discards work that is stored nowhere else.
-pub fn destructive(command: &Command) -> Option<Destruction> {
+pub fn destruction(command: &Command) -> Option<Destruction> {
     let name = command.name()?;
     let row = |loss_kind: DestructionKind, reason: &'static str, operands: Vec<Word>| {
         Some(Destruction { loss_kind, reason, operands })
@@ -176,7 +176,7 @@ pub fn may_destroy(command: &Command) -> Option<Destruction> {
             let starts = 1..command.words.len().min(MAX_STARTS);
             starts.into_iter().find_map(|start| {
                 let words = command.words.get(start..)?.to_vec();
-                destructive(&Command { words, ..Command::default() })
+                destruction(&Command { words, ..Command::default() })
             })
         }
         Some(_) => None,

@@ -13,7 +13,7 @@ pub(super) fn expand(word: &str) -> Vec<String> {
     let mut done = Vec::new();
     let mut waiting = vec![word.to_owned()];
     while let Some(word) = waiting.pop() {
-        match first(&word) {
+        match expand_first_braces(&word) {
             Some(words) if done.len() + waiting.len() + words.len() <= MAX_COUNT => {
                 waiting.extend(words.into_iter().rev());
             }
@@ -24,7 +24,7 @@ pub(super) fn expand(word: &str) -> Vec<String> {
 }
 
 /// Returns the words that the first braces produce.
-fn first(word: &str) -> Option<Vec<String>> {
+fn expand_first_braces(word: &str) -> Option<Vec<String>> {
     let mut from = 0;
     while let Some(open) = find(word, from, '{') {
         let behind_dollar = word.get(..open)?.ends_with('$');

@@ -96,14 +96,14 @@ impl Field {
         });
         Word {
             text: known.collect(),
-            source: self.parts.iter().map(written).collect(),
+            source: self.parts.iter().map(source_text).collect(),
             glob: self.glob,
             quoted: self.quoted,
         }
     }
 }
 
-fn written(part: &FieldPart) -> String {
+fn source_text(part: &FieldPart) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./:=,+@%^".contains(c);
     match &part.piece {
         ValueSegment::Text(text) if part.quoted && !text.chars().all(is_plain) => {
@@ -180,7 +180,7 @@ impl<'v> Scanner<'v> {
                 '<' | '>' if next == Some('(') && !double => {
                     let length = 1 + find_closing_bracket(behind, '(', ')');
                     let source = rest.get(..length).unwrap_or(rest).to_owned();
-                    self.unknown(source, false);
+                    self.push_unknown(source, false);
                     length
                 }
                 plain => {
@@ -195,7 +195,7 @@ impl<'v> Scanner<'v> {
         }
     }
 
-    fn unknown(&mut self, source: String, quoted: bool) {
+    fn push_unknown(&mut self, source: String, quoted: bool) {
         let field = self.field();
         field.quoted |= quoted;
         field.parts.push(FieldPart { piece: ValueSegment::Source(source), quoted });
@@ -208,12 +208,12 @@ impl<'v> Scanner<'v> {
                 let length = decoded.length + 2;
                 match decoded.text {
                     Some(text) => self.field().push(&text, true),
-                    None => self.unknown(rest.get(..length).unwrap_or(rest).to_owned(), false),
+                    None => self.push_unknown(rest.get(..length).unwrap_or(rest).to_owned(), false),
                 }
                 length
             }
             Err(_) => {
-                self.unknown(rest.to_owned(), false);
+                self.push_unknown(rest.to_owned(), false);
                 rest.len()
             }
         }
@@ -228,7 +228,7 @@ impl<'v> Scanner<'v> {
         };
         if behind.starts_with("((") {
             let length = 1 + find_closing_bracket(behind, '(', ')');
-            self.unknown(rest.get(..length).unwrap_or(rest).to_owned(), double);
+            self.push_unknown(rest.get(..length).unwrap_or(rest).to_owned(), double);
             return length;
         }
         if next == '(' {
@@ -255,7 +255,7 @@ impl<'v> Scanner<'v> {
         let source = rest.get(..name.len() + 1).unwrap_or(rest);
         match self.lookup(&name) {
             Some(value) => self.push_value(&value, double, matches!(name.as_str(), "@" | "*")),
-            None => self.unknown(source.to_owned(), double),
+            None => self.push_unknown(source.to_owned(), double),
         }
         name.len() + 1
     }
@@ -302,14 +302,14 @@ impl<'v> Scanner<'v> {
         let operator = rest.strip_prefix(':').unwrap_or(rest);
         let word = operator.get(1..).unwrap_or_default();
         match (operator.chars().next(), value) {
-            _ if name.is_empty() => self.unknown(source.to_owned(), double),
+            _ if name.is_empty() => self.push_unknown(source.to_owned(), double),
             (Some('+'), _) => self.scan(word, double),
             (None | Some('-' | '=' | '?'), Some(value)) if !rest.starts_with("::") => {
                 self.push_value(&value, double, all);
             }
             // If the environment sets the variable, the user chose its value.
             (Some('-' | '='), None) => self.scan(word, double),
-            _ => self.unknown(source.to_owned(), double),
+            _ => self.push_unknown(source.to_owned(), double),
         }
     }
 
@@ -321,7 +321,7 @@ impl<'v> Scanner<'v> {
             }
             for piece in element {
                 match piece {
-                    ValueSegment::Source(source) => self.unknown(source.clone(), quoted),
+                    ValueSegment::Source(source) => self.push_unknown(source.clone(), quoted),
                     ValueSegment::Text(text) => self.push_expanded(text, quoted),
                 }
             }
@@ -352,7 +352,9 @@ impl<'v> Scanner<'v> {
             PrintedText::Text(text) => {
                 self.push_expanded(text.trim_end_matches('\n'), double);
             }
-            PrintedText::Derived | PrintedText::Unknown => self.unknown(source.to_owned(), double),
+            PrintedText::Derived | PrintedText::Unknown => {
+                self.push_unknown(source.to_owned(), double)
+            }
         }
     }
 }

@@ -40,7 +40,7 @@ impl ShellReader<'_, '_> {
                 Some(';') => self.consume(1),
                 Some('&') => {
                     self.consume(1);
-                    self.findings.feature("background job");
+                    self.findings.record_feature("background job");
                     for simple in self.findings.commands.iter_mut().skip(first) {
                         simple.command.background = true;
                     }
@@ -204,7 +204,7 @@ impl ShellReader<'_, '_> {
             return self.arithmetic(false);
         }
         self.consume(1);
-        self.findings.feature("subshell");
+        self.findings.record_feature("subshell");
         self.list(&[])?;
         if self.consume_if(")") { Ok(()) } else { Err(UnparsedReason::new("unclosed subshell")) }
     }
@@ -232,7 +232,7 @@ impl ShellReader<'_, '_> {
                 }
             },
             "while" | "until" => {
-                self.findings.feature("loop");
+                self.findings.record_feature("loop");
                 self.list(&["do"])?;
                 self.expect("do")?;
                 self.list(&["done"])?;
@@ -264,7 +264,7 @@ impl ShellReader<'_, '_> {
         let Some(name) = name.filter(|name| !name.is_empty()) else {
             return Err(UnparsedReason::new("a function name is not a plain word"));
         };
-        self.findings.feature("function definition");
+        self.findings.record_feature("function definition");
         self.findings.functions.push(name.to_owned());
         if builtins::has_meaning(name) {
             self.findings.mark_unanalyzable(format!("it redefines `{name}` as a function"));
@@ -290,12 +290,12 @@ impl ShellReader<'_, '_> {
         self.skip_blank();
         if keyword == "select" {
             self.findings.is_bash_only = true;
-            self.findings.feature("loop");
+            self.findings.record_feature("loop");
             self.findings.values.assigned.insert("REPLY".to_owned());
         }
         if keyword == "for" && self.consume_if("((") {
             self.findings.is_bash_only = true;
-            self.findings.feature("loop");
+            self.findings.record_feature("loop");
             self.arithmetic(true)?;
             self.skip_blank();
             self.consume_if(";");
@@ -380,7 +380,7 @@ impl ShellReader<'_, '_> {
 
     fn coprocess(&mut self, start: usize) -> Reading<()> {
         self.findings.is_bash_only = true;
-        self.findings.feature("co-process");
+        self.findings.record_feature("co-process");
         let first = self.findings.commands.len();
         self.findings.prefixed.push((start, first));
         self.skip_blank();

@@ -98,7 +98,7 @@ impl ShellReader<'_, '_> {
 
     /// Reads the rest of `$(…)`.
     pub(super) fn command_substitution(&mut self) -> Reading<()> {
-        self.findings.feature("command substitution");
+        self.findings.record_feature("command substitution");
         self.substitution(Self::read_to_parenthesis)
     }
 
@@ -106,7 +106,7 @@ impl ShellReader<'_, '_> {
     pub(super) fn process_substitution(&mut self) -> Reading<()> {
         self.consume(2);
         self.findings.is_bash_only = true;
-        self.findings.feature("process substitution");
+        self.findings.record_feature("process substitution");
         self.substitution(Self::read_to_parenthesis)
     }
 
@@ -122,7 +122,7 @@ impl ShellReader<'_, '_> {
     /// Reads a substitution in backticks.
     pub(super) fn backtick(&mut self, quoted: bool) -> Reading<()> {
         self.bump();
-        self.findings.feature("command substitution");
+        self.findings.record_feature("command substitution");
         let start = self.at;
         let mut escaped = false;
         let end = loop {

@@ -42,7 +42,7 @@ impl ShellReader<'_, '_> {
         if self.findings.here_documents > MAX_COUNT {
             return Err(UnparsedReason::new("it has too many here-documents"));
         }
-        self.findings.feature("here-document");
+        self.findings.record_feature("here-document");
         self.here_documents.push(PendingHereDocument {
             delimiter,
             literal: token.word.quoted,

@@ -57,7 +57,7 @@ pub(super) fn is_read_only(arguments: &[Argument<'_>]) -> bool {
     if subcommand == "--version" {
         return rest.is_empty();
     }
-    if rest.iter().any(|word| is_refused(word)) {
+    if rest.iter().any(|word| is_rejected_option(word)) {
         return false;
     }
     let first = rest.first().copied();
@@ -96,7 +96,7 @@ pub(super) fn is_read_only(arguments: &[Argument<'_>]) -> bool {
     }
 }
 
-fn is_refused(word: &str) -> bool {
+fn is_rejected_option(word: &str) -> bool {
     let name = word.split('=').next().unwrap_or(word);
     word == "-c"
         || (name.len() > 2

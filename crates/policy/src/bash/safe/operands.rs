@@ -46,7 +46,7 @@ impl ReadContext<'_> {
             return false;
         }
         let resolved = paths::resolve(self.directory, path);
-        resolved == Path::new("/dev/null") || paths::inside(&resolved, self.roots)
+        resolved == Path::new("/dev/null") || paths::is_inside(&resolved, self.roots)
     }
 }
 

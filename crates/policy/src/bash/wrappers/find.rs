@@ -4,7 +4,7 @@ use super::options::is_single_word;
 use super::{WrappedCommand, program_without_assignments, unclear_command};
 use crate::bash::line::Word;
 
-pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
+pub(super) fn wrapped_commands(arguments: &[Word]) -> Vec<WrappedCommand> {
     let mut found = Vec::new();
     let mut words = arguments.iter().enumerate();
     while let Some((at, word)) = words.next() {
@@ -99,7 +99,7 @@ pub(super) fn fd(arguments: &[Word]) -> Vec<WrappedCommand> {
             Some([]) | None => Vec::new(),
             Some(words) => {
                 let mut words = replace_placeholders(words, &["{}", "{/}", "{//}", "{.}", "{/.}"]);
-                words.push(super::xargs::unknown("{}"));
+                words.push(super::xargs::word_from_input("{}"));
                 vec![program_without_assignments(words)]
             }
         };

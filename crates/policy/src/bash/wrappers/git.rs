@@ -6,7 +6,7 @@ use super::{WrappedCommand, started_command, unclear_command};
 use crate::bash::git::subcommand;
 use crate::bash::line::Word;
 
-pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
+pub(super) fn wrapped_commands(arguments: &[Word]) -> Vec<WrappedCommand> {
     let mut found = aliases(arguments);
     let Some(call) = subcommand(arguments) else { return found };
     let rest = call.words;

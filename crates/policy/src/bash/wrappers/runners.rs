@@ -108,7 +108,7 @@ const FLAGS: &[&str] = &[
 
 /// Returns what the words start, as far as they determine it. An unknown option may take the next
 /// word as its value, so both that word and the one after it count as the program.
-pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<WrappedCommand> {
+pub(super) fn wrapped_commands(name: &str, arguments: &[Word]) -> Vec<WrappedCommand> {
     let mut found = match name {
         "npx" | "npm" => shells::call(arguments, &["-c", "--call"]),
         "nix-shell" => shells::call(arguments, &["--run", "--command"]),

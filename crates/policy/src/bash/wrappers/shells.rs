@@ -5,7 +5,7 @@ use super::{WrappedCommand, started_command, unclear_command};
 use crate::bash::line::Word;
 
 /// Reads `sh -c TEXT` and its variants with other options.
-pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<WrappedCommand> {
+pub(super) fn wrapped_commands(name: &str, arguments: &[Word]) -> Vec<WrappedCommand> {
     let mut words = arguments.iter();
     let mut reads_text = false;
     let mut reads_input = false;

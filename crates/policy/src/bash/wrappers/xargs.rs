@@ -30,7 +30,7 @@ const OPTIONS: Options = Options {
     ],
 };
 
-pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
+pub(super) fn wrapped_commands(arguments: &[Word]) -> Vec<WrappedCommand> {
     // `-i`, `-l`, and `-e` take a value only if it is attached.
     let joined_value = |word: &Word| {
         word.text.as_deref().is_some_and(|text| {
@@ -77,7 +77,7 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
     if words.is_empty() {
         let echo =
             Word { text: Some("echo".to_owned()), source: "echo".to_owned(), ..Word::default() };
-        return vec![program_without_assignments(vec![echo, unknown("…")])];
+        return vec![program_without_assignments(vec![echo, word_from_input("…")])];
     }
     let mut words = words.to_vec();
     match replaced {
@@ -89,13 +89,13 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
                 }
             }
         }
-        None => words.push(unknown("…")),
+        None => words.push(word_from_input("…")),
     }
     vec![program_without_assignments(words)]
 }
 
 /// Returns a word that comes from the input.
-pub(super) fn unknown(source: &str) -> Word {
+pub(super) fn word_from_input(source: &str) -> Word {
     Word { text: None, source: source.to_owned(), glob: false, quoted: false }
 }
 

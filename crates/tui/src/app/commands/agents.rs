@@ -24,7 +24,7 @@ pub(crate) fn list(app: &mut App) {
     rows.extend(set.unacknowledged.iter().flat_map(|agent| agent_rows(app, agent, false)));
     app.show_wrapped_rows(rows);
     accept::notify_waiting(app, &set);
-    warnings(app, &set);
+    show_warnings(app, &set);
 }
 
 /// Opens the list of subagents: Enter enables or disables one, or opens the review of one that the
@@ -41,7 +41,7 @@ pub(crate) fn dialog(app: &mut App) {
         .hint("enter enable or disable · esc close");
     app.open(Overlay::list(DialogPurpose::Agents, list));
     accept::notify_waiting(app, &set);
-    warnings(app, &set);
+    show_warnings(app, &set);
 }
 
 fn items(set: &AgentSet) -> Vec<ListItem> {
@@ -63,7 +63,7 @@ pub(crate) fn chosen(app: &mut App, name: &str) {
         return accept::ask(app, name);
     };
     let name = name.to_owned();
-    app.effect(Effect::Run(Box::new(move || {
+    app.queue_effect(Effect::Run(Box::new(move || {
         let changed = agents.set_enabled(&name, on);
         Box::new(move |app| match changed {
             Ok((_, set)) => {
@@ -80,7 +80,7 @@ pub(crate) fn chosen(app: &mut App, name: &str) {
 /// Reloads the agent definitions.
 pub(crate) fn reload(app: &mut App) {
     let Some(agents) = session_agents(app) else { return };
-    app.effect(Effect::Run(Box::new(move || {
+    app.queue_effect(Effect::Run(Box::new(move || {
         let result = agents.reload().map(|set| {
             let on = set.agents.iter().filter(|agent| !agent.disabled).count();
             (format!("{on} of {} agents are enabled.", set.agents.len()), set)
@@ -96,7 +96,7 @@ pub(crate) fn set_enabled(app: &mut App, name: &str, on: bool) {
     }
     let Some(agents) = session_agents(app) else { return };
     let name = name.to_owned();
-    app.effect(Effect::Run(Box::new(move || {
+    app.queue_effect(Effect::Run(Box::new(move || {
         let result = agents.set_enabled(&name, on).map(|(file, set)| {
             let word = if on { "is enabled" } else { "is disabled" };
             (format!("`{name}` {word} ({}).", file.display()), set)
@@ -141,13 +141,13 @@ fn handle_change(app: &mut App, changed: Result<(String, Arc<AgentSet>), Failure
         Ok((text, set)) => {
             app.info(text);
             mention(app, &set);
-            warnings(app, &set);
+            show_warnings(app, &set);
         }
         Err(failure) => app.error(failure.message),
     }
 }
 
-fn warnings(app: &mut App, set: &AgentSet) {
+fn show_warnings(app: &mut App, set: &AgentSet) {
     for warning in set.warnings.summary("parallax agents list") {
         app.warn(warning);
     }

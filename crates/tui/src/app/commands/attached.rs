@@ -25,7 +25,7 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str, text: &
     }
     match target(command, arguments) {
         CommandTarget::View => return false,
-        CommandTarget::Session => app.effect(Effect::AskOtherProcess(text.trim().to_owned())),
+        CommandTarget::Session => app.queue_effect(Effect::AskOtherProcess(text.trim().to_owned())),
         CommandTarget::Prompt => app.submit(text.trim().to_owned()),
         CommandTarget::Unavailable => {
             let name = text.split_whitespace().next().unwrap_or_default();
@@ -44,7 +44,7 @@ pub(crate) fn run_unknown(app: &mut App, text: &str) -> bool {
         return false;
     }
     match text.trim() {
-        "/detach" => app.effect(Effect::Quit { delete: false }),
+        "/detach" => app.queue_effect(Effect::Quit { delete: false }),
         text => app.submit(text.to_owned()),
     }
     true

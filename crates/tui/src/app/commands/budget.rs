@@ -16,7 +16,7 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
     }
     match LimitChange::read(arguments) {
         Ok(LimitChange { kind, scope, limit }) => {
-            app.effect(Effect::Send(Op::SetBudget { kind, scope, limit }));
+            app.queue_effect(Effect::Send(Op::SetBudget { kind, scope, limit }));
             let whose = scope_label(scope);
             app.info(match limit {
                 Some(limit) => {

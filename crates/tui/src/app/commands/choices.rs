@@ -13,7 +13,7 @@ use crate::dialog::{ListDialog, ListItem};
 use crate::editors;
 use crate::theme_choice as theme;
 
-pub(crate) fn editor_dialog(app: &mut App) {
+pub(crate) fn open_editor_dialog(app: &mut App) {
     app.run_with_config(editors::installed_editors, |app, mut editors| {
         editors.sort_by_key(|(_, installed)| !installed);
         let items = editors.iter().map(|(editor, installed)| {
@@ -42,11 +42,11 @@ pub(crate) fn use_model(app: &mut App, name: &str, persist: bool) {
     let chosen = name.to_owned();
     match app.session.is_keyless() {
         // The session could not be opened without this model.
-        true => app.effect(Effect::Reopen(
+        true => app.queue_effect(Effect::Reopen(
             Box::new(move |options| options.model = Some(chosen)),
             SessionChoice::New,
         )),
-        false => app.effect(Effect::Send(Op::SetModel(chosen))),
+        false => app.queue_effect(Effect::Send(Op::SetModel(chosen))),
     }
     app.status_data.model = name.to_owned();
     app.status_data.routed_model = None;
@@ -61,7 +61,7 @@ pub(crate) fn use_model(app: &mut App, name: &str, persist: bool) {
     }
 }
 
-pub(crate) fn permissions_dialog(app: &mut App) {
+pub(crate) fn open_permissions_dialog(app: &mut App) {
     app.run_with_config(
         |launch| launch.trust_manager().trust(&launch.options().directory.clone()),
         |app, trust| match trust {
@@ -112,7 +112,7 @@ pub(crate) fn set_trust(app: &mut App, id: &str) {
     );
 }
 
-pub(crate) fn theme_dialog(app: &mut App) {
+pub(crate) fn open_theme_dialog(app: &mut App) {
     if theme::is_colorless() {
         return app.error("Themes are not available because NO_COLOR is set.");
     }

@@ -55,7 +55,7 @@ pub(crate) fn key(app: &mut App, key: Key) -> bool {
         }
         CompletionAction::Run => {
             let action = app.composer.send();
-            app.composer_action(action, key);
+            app.handle_composer_action(action, key);
             true
         }
     }
@@ -94,7 +94,7 @@ pub(crate) fn set_commands(app: &mut App) {
         CommandInfo { name, aliases, disabled, ..info(spec) }
     };
     let mut commands: Vec<CommandInfo> = TABLE.iter().map(ours).collect();
-    for (name, description) in app.catalog.custom() {
+    for (name, description) in app.catalog.custom_commands() {
         commands.push(CommandInfo {
             name: name.clone(),
             description: crate::sanitize::sanitize(description),

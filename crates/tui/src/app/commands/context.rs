@@ -13,7 +13,7 @@ pub(crate) fn request(app: &mut App) {
     if app.is_busy() {
         app.toast("the breakdown is shown before the next request");
     }
-    app.effect(Effect::Send(Op::DescribeContext));
+    app.queue_effect(Effect::Send(Op::DescribeContext));
 }
 
 /// Takes a breakdown that the engine reported.
@@ -38,7 +38,7 @@ pub(crate) fn print(app: &mut App) {
 /// Changes a tool result in the context, and shows the breakdown again.
 pub(crate) fn change(app: &mut App, op: Option<Op>) {
     if let Some(op) = op {
-        app.effect(Effect::Send(op));
-        app.effect(Effect::Send(Op::DescribeContext));
+        app.queue_effect(Effect::Send(op));
+        app.queue_effect(Effect::Send(Op::DescribeContext));
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn load(app: &mut App) {
 /// Reloads the custom commands, then runs the command that was typed.
 pub(crate) fn load_for(app: &mut App, typed: Option<String>) {
     let Some(commands) = app.catalog.commands().cloned() else { return };
-    app.effect(Effect::Run(Box::new(move || {
+    app.queue_effect(Effect::Run(Box::new(move || {
         let loaded = LoadedCommands::read(&commands);
         Box::new(move |app| {
             if let Some(warnings) = app.catalog.accept_commands(loaded) {
@@ -36,7 +36,7 @@ pub(crate) fn load_for(app: &mut App, typed: Option<String>) {
 pub(crate) fn run(app: &mut App, line: &str) {
     let Some(commands) = app.catalog.commands().cloned() else { return app.report_not_ready() };
     let (line, mode) = (line.to_owned(), app.status_data.mode);
-    app.effect(Effect::Run(Box::new(move || {
+    app.queue_effect(Effect::Run(Box::new(move || {
         let typed = line.strip_prefix('/').unwrap_or(&line);
         let (name, arguments) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
         if let Some(help) = commands.prompt_help(name, arguments) {
@@ -77,7 +77,7 @@ fn expand(app: &mut App, prepared: PreparedCommand) {
     if prepared.runs_commands() {
         app.toast(format!("/{} is running its commands (esc to stop)", prepared.name()));
     }
-    app.effect(Effect::Expand(Box::new(prepared), cancel));
+    app.queue_effect(Effect::Expand(Box::new(prepared), cancel));
 }
 
 /// Sends the expanded prompt.
@@ -91,7 +91,7 @@ pub(crate) fn handle_expanded(app: &mut App, expanded: Result<ExpandedCommand, F
             if let Some(typed) = &prompt.typed_command {
                 app.note_expanded(typed, &prompt.text);
             }
-            app.effect(Effect::Send(Op::Prompt(prompt)));
+            app.queue_effect(Effect::Send(Op::Prompt(prompt)));
         }
         Err(failure) => app.error(failure.message),
     }

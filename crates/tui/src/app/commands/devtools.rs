@@ -7,8 +7,8 @@ use crate::devtools::DevToolsLink;
 /// `/devtools`.
 pub(crate) fn run(app: &mut App, arguments: &str) {
     match arguments {
-        "" => app.effect(Effect::OpenDevTools { browser: true }),
-        "--no-open" => app.effect(Effect::OpenDevTools { browser: false }),
+        "" => app.queue_effect(Effect::OpenDevTools { browser: true }),
+        "--no-open" => app.queue_effect(Effect::OpenDevTools { browser: false }),
         other => app.error(format!(
             "Unknown argument of `/devtools`: `{other}`. Use `/devtools` or `/devtools --no-open`."
         )),
@@ -18,7 +18,7 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
 /// Shows or hides the log; pressed twice, it opens DevTools instead.
 pub(crate) fn log_key(app: &mut App) {
     if app.debug.press(app.clock.now_ms()) {
-        app.effect(Effect::OpenDevTools { browser: true });
+        app.queue_effect(Effect::OpenDevTools { browser: true });
     }
 }
 

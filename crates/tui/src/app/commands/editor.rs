@@ -50,7 +50,7 @@ pub(crate) fn apply_editor_trust(app: &mut App, snapshot: &CompanionSnapshot) {
         if is_trusted {
             app.dialogs.close();
             app.info(format!("Trusted for this session, because {name} trusts this folder."));
-            app.effect(Effect::Trust(TrustAnswer::ByEditor));
+            app.queue_effect(Effect::Trust(TrustAnswer::ByEditor));
         }
         return;
     }
@@ -87,7 +87,7 @@ pub(crate) fn connect(app: &mut App, on: bool) {
             false => &[("ide.enabled", false), ("ide.hasSeenNudge", true)],
         },
     );
-    app.effect(Effect::ConnectEditor(on));
+    app.queue_effect(Effect::ConnectEditor(on));
     match (on, is_connected) {
         (true, true) => status(app),
         // The result is shown later.
@@ -128,7 +128,7 @@ pub(crate) fn install(app: &mut App) {
         |app, installed| match installed {
             Ok(text) => {
                 app.info(format!("{text}. If `/ide enable` does not connect, reload its window."));
-                app.effect(Effect::ConnectEditor(true));
+                app.queue_effect(Effect::ConnectEditor(true));
             }
             Err(failure) => app.error(failure.message),
         },
@@ -161,7 +161,7 @@ pub(crate) fn handle_choice(app: &mut App, id: &str) {
         "yes" => {
             save_settings(app, &[("ide.enabled", true), ("ide.hasSeenNudge", true)]);
             app.editor.show_status();
-            app.effect(Effect::ConnectEditor(true));
+            app.queue_effect(Effect::ConnectEditor(true));
         }
         "never" => save_settings(app, &[("ide.hasSeenNudge", true)]),
         _ => {}
@@ -173,7 +173,7 @@ pub(crate) fn open(app: &mut App, request: &ApprovalRequest) -> Option<String> {
     match app.editor.open(request) {
         Ok(diff) => {
             let EditorDiff { path, text, editor } = diff?;
-            app.effect(Effect::OpenDiff { ask: request.id.clone(), path, text });
+            app.queue_effect(Effect::OpenDiff { ask: request.id.clone(), path, text });
             Some(editor)
         }
         Err(reason) => {
@@ -185,14 +185,14 @@ pub(crate) fn open(app: &mut App, request: &ApprovalRequest) -> Option<String> {
 
 pub(crate) fn close(app: &mut App, ask: &ApprovalId) {
     if app.editor.close(ask) {
-        app.effect(Effect::CloseDiff(ask.clone()));
+        app.queue_effect(Effect::CloseDiff(ask.clone()));
     }
 }
 
 /// Closes all diffs once no request is open.
 pub(crate) fn close_all(app: &mut App) {
     for ask in app.editor.close_all() {
-        app.effect(Effect::CloseDiff(ask));
+        app.queue_effect(Effect::CloseDiff(ask));
     }
 }
 
@@ -222,8 +222,8 @@ pub(crate) fn handle_decision(app: &mut App, ask: &ApprovalId, decision: DiffDec
     };
     app.clear_pending_presses();
     app.dialogs.remove_approval(ask);
-    app.waiting(app.dialogs.has_approvals());
-    app.effect(Effect::Send(Op::Decide(Box::new(decide))));
+    app.set_waiting(app.dialogs.has_approvals());
+    app.queue_effect(Effect::Send(Op::Decide(Box::new(decide))));
 }
 
 /// Handles a change accepted in the terminal: the editor's text is used if it was edited.
@@ -233,7 +233,7 @@ pub(crate) fn take_text(
     decide: Box<RequestDecision>,
 ) {
     app.editor.await_text(&request.id);
-    app.effect(Effect::TakeDiff(
+    app.queue_effect(Effect::TakeDiff(
         request.id.clone(),
         Box::new(move |app, text| {
             // The turn may have ended in the meantime.
@@ -259,7 +259,7 @@ pub(crate) fn take_text(
                     plain
                 }
             };
-            app.effect(Effect::Send(Op::Decide(decide)));
+            app.queue_effect(Effect::Send(Op::Decide(decide)));
         }),
     ));
 }
@@ -280,6 +280,6 @@ fn with_text(
 /// it.
 pub(crate) fn is_accepted(app: &mut App, request: &ApprovalRequest) -> bool {
     let Some(decide) = app.editor.accepted_response(request) else { return false };
-    app.effect(Effect::Send(Op::Decide(Box::new(decide))));
+    app.queue_effect(Effect::Send(Op::Decide(Box::new(decide))));
     true
 }

@@ -24,7 +24,7 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
     let words: Vec<&str> = arguments.split_whitespace().collect();
     match (command, words.as_slice()) {
         (SlashCommand::Extensions, _) => list(app),
-        (SlashCommand::ExtensionsPanel, _) => panel(app),
+        (SlashCommand::ExtensionsPanel, _) => open_panel(app),
         (SlashCommand::ExtensionsExplore, _) => {
             open_address(GALLERY);
             app.info(format!("Extension gallery: {GALLERY}"));
@@ -60,7 +60,7 @@ fn list(app: &mut App) {
 }
 
 /// Opens the extensions in a panel.
-fn panel(app: &mut App) {
+fn open_panel(app: &mut App) {
     if app.settings.screen_reader {
         return list(app);
     }
@@ -382,7 +382,7 @@ pub(crate) fn update_automatically(app: &mut App) {
         return;
     }
     let Some(launch) = app.launch.clone() else { return };
-    app.effect(Effect::Run(Box::new(move || {
+    app.queue_effect(Effect::Run(Box::new(move || {
         let notices = launch.extension_manager().update_automatically();
         Box::new(move |app| {
             for text in notices {

@@ -39,7 +39,7 @@ const CONVERSATION_ROWS: usize = 8;
 pub(crate) fn about(app: &mut App) {
     let session = app.session.id().to_owned();
     app.run_with_config(About::collect, move |app, about| {
-        app.effect(Effect::AskPictures(Box::new(move |app, drawing| {
+        app.queue_effect(Effect::AskPictures(Box::new(move |app, drawing| {
             show_about(app, about, session, drawing);
         })));
     });
@@ -106,7 +106,7 @@ pub(crate) fn bug(app: &mut App, title: &str) {
                     "Bug report template, copied to the clipboard if possible. To use an \
                      issue tracker, set `advanced.bugCommand.urlTemplate`.\n{title}\n{info}"
                 ));
-                app.effect(Effect::Copy(template));
+                app.queue_effect(Effect::Copy(template));
             }
             Err(failure) => app.error(failure.message),
         },
@@ -237,7 +237,7 @@ fn version_rows(app: &App) -> Vec<Line> {
 /// `/docs`: lists the guide pages, or opens the named page.
 pub(crate) fn docs(app: &mut App, name: &str) {
     if !name.is_empty() {
-        return docs_page(app, name);
+        return open_docs_page(app, name);
     }
     let title = |text: &str| {
         let line = text.lines().next().unwrap_or_default();
@@ -254,7 +254,7 @@ pub(crate) fn docs(app: &mut App, name: &str) {
 }
 
 /// Opens a guide page.
-pub(crate) fn docs_page(app: &mut App, name: &str) {
+pub(crate) fn open_docs_page(app: &mut App, name: &str) {
     let is_path = |path: &str| path == name || path.strip_suffix(".md") == Some(name);
     // Pages in directories are found by their own name, too.
     let is_name = |path: &str| path.rsplit_once('/').is_some_and(|(_, file)| is_path(file));
@@ -302,7 +302,7 @@ pub(crate) fn policies(app: &mut App) {
 }
 
 /// Opens the rules in effect in a panel with a page for each mode.
-pub(crate) fn policies_panel(app: &mut App) {
+pub(crate) fn open_policies_panel(app: &mut App) {
     if app.settings.screen_reader {
         return policies(app);
     }
@@ -354,7 +354,7 @@ pub(crate) fn stats(app: &mut App, part: stats_view::StatsPart) {
 }
 
 /// `/stats`: the session, its models and tools, and all sessions.
-pub(crate) fn stats_panel(app: &mut App) {
+pub(crate) fn open_stats_panel(app: &mut App) {
     if app.settings.screen_reader {
         return stats(app, stats_view::StatsPart::Session);
     }
@@ -410,7 +410,7 @@ pub(crate) fn tools(app: &mut App, described: bool) {
 
 /// Opens the tools of the model in a panel with a page for each origin, each tool with the first
 /// sentence of its description.
-pub(crate) fn tools_panel(app: &mut App) {
+pub(crate) fn open_tools_panel(app: &mut App) {
     if app.settings.screen_reader {
         return tools(app, false);
     }

@@ -13,7 +13,7 @@ use crate::status_line::mode_name;
 /// Number of output lines shown of a background process.
 const LOG_LINES: usize = 15;
 
-pub(crate) fn mode_dialog(app: &mut App) {
+pub(crate) fn open_mode_dialog(app: &mut App) {
     let items = [
         (ApprovalMode::Default, "asks before edits and commands"),
         (ApprovalMode::AutoEdit, "auto-approves edits in the workspace"),
@@ -26,8 +26,8 @@ pub(crate) fn mode_dialog(app: &mut App) {
 }
 
 /// Opens the list of background processes.
-pub(crate) fn tasks_dialog(app: &mut App) {
-    app.effect(Effect::Send(Op::ListBackground { lines: LOG_LINES }));
+pub(crate) fn open_tasks_dialog(app: &mut App) {
+    app.queue_effect(Effect::Send(Op::ListBackground { lines: LOG_LINES }));
     let items = app.shell.background.items(&app.theme);
     let list = ListDialog::new("Background commands", items)
         .with_search()
@@ -79,7 +79,7 @@ pub(crate) fn queue_dialog(app: &mut App) {
 
 fn queue_items(app: &App) -> Vec<ListItem> {
     let first = |text: &str| text.lines().next().unwrap_or_default().replace('\t', " ");
-    let waiting = app.prompt_queue.waiting().into_iter();
+    let waiting = app.prompt_queue.waiting_messages().into_iter();
     waiting.map(|one| ListItem::new(one.id, first(one.text), one.delivery)).collect()
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn move_queued(app: &mut App, id: &str, up: bool) {
 fn remove_from_queue(app: &mut App, id: &str) -> Option<String> {
     let removed = app.prompt_queue.remove(id)?;
     if let Some(id) = removed.steer_id {
-        app.effect(Effect::Send(Op::Withdraw(id)));
+        app.queue_effect(Effect::Send(Op::Withdraw(id)));
     }
     Some(removed.text)
 }

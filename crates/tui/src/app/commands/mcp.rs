@@ -34,7 +34,7 @@ pub(crate) fn list(app: &mut App, detail: DetailLevel) {
 }
 
 /// Opens the servers in a panel with a page for each level of detail.
-pub(crate) fn panel(app: &mut App) {
+pub(crate) fn open_panel(app: &mut App) {
     if app.settings.screen_reader {
         return list(app, DetailLevel::Names);
     }
@@ -130,7 +130,8 @@ pub(crate) fn set_enabled(app: &mut App, arguments: &str, on: bool) {
 /// Signs in to a server in the browser.
 pub(crate) fn sign_in(app: &mut App, name: &str) {
     if name.is_empty() {
-        let wanting = |open: &OpenSession| open.mcp_view().map(|view| view.unsigned());
+        let wanting =
+            |open: &OpenSession| open.mcp_view().map(|view| view.servers_requiring_sign_in());
         return app.run_with_session(wanting, |app, names| match names.as_deref() {
             Some([only]) => sign_in(app, only),
             Some([]) | None => app.info("No MCP server requires authentication."),
@@ -142,11 +143,11 @@ pub(crate) fn sign_in(app: &mut App, name: &str) {
         });
     }
     let name = name.to_owned();
-    app.effect(Effect::RunWithSession(Box::new(move |open| {
+    app.queue_effect(Effect::RunWithSession(Box::new(move |open| {
         let view = open.mcp_view();
         Box::new(move |app| {
             let Some(view) = view else { return app.info("No MCP servers configured.") };
-            app.effect(Effect::ReportProgress(Box::new(move |deliver| {
+            app.queue_effect(Effect::ReportProgress(Box::new(move |deliver| {
                 let sender = deliver.clone();
                 let show = move |address: &str| {
                     let text = format!("To sign in, open this URL if no browser opens: {address}");
@@ -176,7 +177,7 @@ fn with_servers<T: Send + 'static>(
         let Some(view) = view else {
             return app.info("No MCP servers configured. Add one with `parallax mcp add`.");
         };
-        app.effect(Effect::Run(Box::new(move || {
+        app.queue_effect(Effect::Run(Box::new(move || {
             let result = work(&view);
             Box::new(move |app| then(app, result))
         })));
@@ -188,7 +189,7 @@ pub(crate) fn servers_changed(app: &mut App, resources: Vec<(String, String)>) {
     app.completion.mention_resources(resources);
     completions::update(app);
     let Some(commands) = app.catalog.commands().cloned() else { return };
-    app.effect(Effect::Run(Box::new(move || {
+    app.queue_effect(Effect::Run(Box::new(move || {
         let prompts = commands.prompts();
         Box::new(move |app| {
             app.catalog.set_prompts(prompts);

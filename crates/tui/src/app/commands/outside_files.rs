@@ -16,7 +16,7 @@ use crate::sanitize::sanitize;
 pub(crate) fn ask(app: &mut App, text: String, steer: Option<SteerId>, mut paths: Vec<PathBuf>) {
     paths.retain(|path| !app.sent_prompts.is_declined(path));
     if paths.is_empty() {
-        return app.effect(Effect::Prompt { text, steer, ask: false });
+        return app.queue_effect(Effect::Prompt { text, steer, ask: false });
     }
     let home = app.launch.as_ref().and_then(|launch| launch.user_home());
     let (secrets, others): (Vec<&PathBuf>, Vec<&PathBuf>) =
@@ -68,10 +68,10 @@ pub(crate) fn handle_answer(
 ) {
     app.dialogs.close();
     match yes {
-        true => app.effect(Effect::AllowReading(paths)),
+        true => app.queue_effect(Effect::AllowReading(paths)),
         false => app.sent_prompts.decline(paths),
     }
-    app.effect(Effect::Prompt { text, steer, ask: false });
+    app.queue_effect(Effect::Prompt { text, steer, ask: false });
 }
 
 /// Handles a dialog closed without a choice: the prompt returns to the composer.

@@ -40,7 +40,7 @@ pub(crate) fn copy(app: &mut App, rest: &str) {
         return run(app, &format!("copy {rest}"));
     }
     app.run_with_session(OpenSession::plan, |app, plan| match plan {
-        Some(plan) => app.effect(Effect::Copy(plan.text)),
+        Some(plan) => app.queue_effect(Effect::Copy(plan.text)),
         None => app.info("No plan to copy yet."),
     });
 }
@@ -63,12 +63,12 @@ pub(crate) fn edit(app: &mut App, path: PathBuf, text: String) {
             move |app, written| match written {
                 Ok(()) => {
                     app.dialogs.remove_approval(&decide.ask);
-                    app.effect(Effect::Send(Op::Decide(Box::new(decide))));
+                    app.queue_effect(Effect::Send(Op::Decide(Box::new(decide))));
                 }
                 Err(reason) => app.error(reason),
             },
         ),
         Err(reason) => app.toast(reason),
     };
-    app.effect(Effect::Edit { text, name, then: Box::new(then) });
+    app.queue_effect(Effect::Edit { text, name, then: Box::new(then) });
 }

@@ -18,7 +18,7 @@ pub(crate) fn request(app: &mut App) {
         return app.toast("Not available while the agent is running (esc to stop)");
     }
     app.rewind.request();
-    app.effect(Effect::Send(Op::ListPrompts));
+    app.queue_effect(Effect::Send(Op::ListPrompts));
 }
 
 pub(crate) fn show(app: &mut App, prompts: &[PromptEntry]) {
@@ -38,10 +38,10 @@ pub(crate) fn ask_for_rewind_scope(app: &mut App, turn: u64) {
         let files = app.rewind.changed_files(turn);
         return show_choices(app, turn, Ok(files));
     }
-    app.effect(Effect::RunWithSession(Box::new(move |session| {
+    app.queue_effect(Effect::RunWithSession(Box::new(move |session| {
         let back = session.rewind_preview();
         Box::new(move |app| {
-            app.effect(Effect::Run(Box::new(move || {
+            app.queue_effect(Effect::Run(Box::new(move || {
                 let files = back.files(turn);
                 Box::new(move |app| show_choices(app, turn, files))
             })));
@@ -63,7 +63,7 @@ pub(crate) fn restore(app: &mut App, name: &str) {
         return app.toast("Not available while the agent is running (esc to stop)");
     }
     let name = name.to_owned();
-    app.effect(Effect::RunWithSession(Box::new(move |session| {
+    app.queue_effect(Effect::RunWithSession(Box::new(move |session| {
         let back = session.rewind_preview();
         Box::new(move |app| {
             if !back.checkpointing {
@@ -72,7 +72,7 @@ pub(crate) fn restore(app: &mut App, name: &str) {
                      `/rewind` and `/undo` go back by prompts.",
                 );
             }
-            app.effect(Effect::Run(Box::new(move || {
+            app.queue_effect(Effect::Run(Box::new(move || {
                 let points = back.restore_points();
                 Box::new(move |app| match points {
                     Ok(points) => restore_points(app, points, &name),
@@ -100,7 +100,7 @@ fn restore_points(app: &mut App, points: Vec<RestorePoint>, name: &str) {
     }
     let found = points.iter().find(|point| point.name == name);
     match found {
-        Some(point) => app.effect(Effect::Send(Op::Restore(point.order))),
+        Some(point) => app.queue_effect(Effect::Send(Op::Restore(point.order))),
         None => app.error(format!("Unknown change `{name}`; `/restore` lists the changes.")),
     }
 }
@@ -120,6 +120,6 @@ pub(crate) fn handle_choice(app: &mut App, turn: u64, id: &str) {
     let (chat, files) = (id.contains("chat"), id.contains("files"));
     if chat || files {
         let rewind = Rewind { turn, chat, files, force: id.ends_with("force") };
-        app.effect(Effect::Send(Op::Rewind(rewind)));
+        app.queue_effect(Effect::Send(Op::Rewind(rewind)));
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn resume(app: &mut App, tag: &str) {
     app.run_with_config(
         move |launch| launch.session_library().find_chat(&tag),
         |app, found| match found {
-            Ok(chat) => app.effect(Effect::Open(SessionChoice::Import(chat.path))),
+            Ok(chat) => app.queue_effect(Effect::Open(SessionChoice::Import(chat.path))),
             Err(failure) => app.error(failure.message),
         },
     );

@@ -26,7 +26,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 /// Shows the sessions of the project, newest first.
 pub(crate) fn open(app: &mut App) {
     let Some(launch) = app.launch.clone() else { return app.report_not_ready() };
-    app.effect(Effect::Run(Box::new(move || {
+    app.queue_effect(Effect::Run(Box::new(move || {
         let sessions = launch.session_library().sessions();
         Box::new(move |app| {
             let current = app.session.id().to_owned();
@@ -64,7 +64,7 @@ pub(crate) fn preview(app: &mut App, id: &str) {
         return;
     }
     let Some(launch) = app.launch.clone() else { return };
-    app.effect(Effect::Run(Box::new(move || {
+    app.queue_effect(Effect::Run(Box::new(move || {
         let items = launch.session_library().preview(&entry, PREVIEWED).unwrap_or_default();
         Box::new(move |app| {
             let rows = preview_rows(&items, &app.theme);
@@ -89,7 +89,7 @@ pub(crate) fn search(app: &mut App) {
 /// sessions read so far stay in the index.
 fn begin_search(app: &mut App, text: String) {
     let Some(launch) = app.launch.clone() else { return };
-    app.effect(Effect::ReportProgress(Box::new(move |deliver| {
+    app.queue_effect(Effect::ReportProgress(Box::new(move |deliver| {
         let reading = IndexingReport::new(deliver.clone());
         let hits = search_sessions(&launch, &text, &|step| reading.update(step));
         // A session that was not read completely may contain more matches.
@@ -130,7 +130,7 @@ pub(crate) fn delete(app: &mut App, id: String) {
         return app.error("This session is open; use `/quit --delete` to exit and delete it.");
     }
     let Some(launch) = app.launch.clone() else { return app.report_not_ready() };
-    app.effect(Effect::Run(Box::new(move || {
+    app.queue_effect(Effect::Run(Box::new(move || {
         let deleted = launch.session_library().delete_session(&id);
         Box::new(move |app| match deleted {
             Ok(entry) => app.info(format!("Deleted: {}", entry.title)),
@@ -146,10 +146,10 @@ pub(crate) fn load(app: &mut App, what: &str) {
     }
     let Some(launch) = app.launch.clone() else { return app.report_not_ready() };
     let what = what.to_owned();
-    app.effect(Effect::Run(Box::new(move || {
+    app.queue_effect(Effect::Run(Box::new(move || {
         let choice = launch.session_library().loadable_session(&what);
         Box::new(move |app| match choice {
-            Ok(choice) => app.effect(Effect::Open(choice)),
+            Ok(choice) => app.queue_effect(Effect::Open(choice)),
             Err(failure) => app.error(failure.message),
         })
     })));
@@ -172,7 +172,7 @@ pub(crate) fn fork(app: &mut App, before: &str) {
     };
     let Some(launch) = app.launch.clone() else { return app.report_not_ready() };
     let id = app.session.id().to_owned();
-    app.effect(Effect::Run(Box::new(move || {
+    app.queue_effect(Effect::Run(Box::new(move || {
         // A session has no file before its first prompt.
         let forked = match launch.session_library().any_session(&id) {
             Ok(_) => launch
@@ -189,9 +189,9 @@ pub(crate) fn fork(app: &mut App, before: &str) {
                     "You are now in a copy, `{}`. To return to the original, run `/load {id}`.",
                     new.id
                 );
-                app.effect(Effect::Open(SessionChoice::Resume(new.id.to_string())));
+                app.queue_effect(Effect::Open(SessionChoice::Resume(new.id.to_string())));
                 // Shown after the contents of the copy.
-                app.effect(Effect::Run(Box::new(|| Box::new(move |app| app.info(message)))));
+                app.queue_effect(Effect::Run(Box::new(|| Box::new(move |app| app.info(message)))));
             }
             Err(reason) => app.error(reason),
         })

@@ -48,7 +48,7 @@ pub(crate) fn handle_choice(app: &mut App, key: &str) {
         }
         SettingStep::Themes => {
             app.settings_view.park(app.dialogs.take());
-            choices::theme_dialog(app);
+            choices::open_theme_dialog(app);
         }
         SettingStep::Show(overlay) => {
             app.settings_view.park(app.dialogs.take());

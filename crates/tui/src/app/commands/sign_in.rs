@@ -65,14 +65,14 @@ pub(crate) fn handle_choice(app: &mut App, id: &str) {
     let kind = match id.split_once(':') {
         None if id == "gemini" => KeyKind::GeminiApi,
         None if id == "vertex" => KeyKind::VertexExpress,
-        Some(("key", provider)) => return provider_key_dialog(app, provider),
-        Some(("local", provider)) => return provider_models(app, provider),
+        Some(("key", provider)) => return open_provider_key_dialog(app, provider),
+        Some(("local", provider)) => return open_provider_models(app, provider),
         _ => {
             app.dialogs.close();
             // The tour starts by itself, and does not answer other prompts.
             app.session.set_waiting_prompt(None);
             app.prompt_queue.enqueue(TOUR.to_owned());
-            return app.effect(Effect::Reopen(
+            return app.queue_effect(Effect::Reopen(
                 Box::new(|options| {
                     options.model = Some("script:tour".to_owned());
                     options.ephemeral = true;
@@ -92,7 +92,7 @@ pub(crate) fn handle_choice(app: &mut App, id: &str) {
     app.open(Overlay::field(DialogPurpose::Key(kind), dialog));
 }
 
-fn provider_key_dialog(app: &mut App, provider: &str) {
+fn open_provider_key_dialog(app: &mut App, provider: &str) {
     let intro = vec![
         "The key is verified with the service and saved so that only you can read it.".to_owned(),
     ];
@@ -105,7 +105,7 @@ pub(crate) fn provider_key_typed(app: &mut App, provider: String, key: &str) {
         field.problem = None;
         field.busy = Some("verifying the key…".to_owned());
     }
-    app.effect(Effect::AddProviderKey(provider, Secret::new(key.trim())));
+    app.queue_effect(Effect::AddProviderKey(provider, Secret::new(key.trim())));
 }
 
 /// Handles the result of adding a key: verified, not verifiable, or rejected.
@@ -123,7 +123,7 @@ pub(crate) fn provider_key_added(
             }
             // The user entered the key for this.
             app.dialogs.set_by_key(true);
-            provider_models(app, provider);
+            open_provider_models(app, provider);
             app.dialogs.set_by_key(false);
         }
         Err(reason) => match app.dialogs.field_mut() {
@@ -137,7 +137,7 @@ pub(crate) fn provider_key_added(
 }
 
 /// Lets the user choose a model of a provider.
-fn provider_models(app: &mut App, provider: &str) {
+fn open_provider_models(app: &mut App, provider: &str) {
     let list = ListDialog::new("Select a model", Vec::new())
         .with_search()
         .with_empty_text("loading the provider's models…");
@@ -185,7 +185,7 @@ pub(crate) fn provider_model_chosen(app: &mut App, name: &str) {
 }
 
 /// Lists all available models; those of other providers are added when they answer.
-pub(crate) fn model_dialog(app: &mut App) {
+pub(crate) fn open_model_dialog(app: &mut App) {
     let Some(launch) = &app.launch else { return app.report_not_ready() };
     let current_model = app.status_data.model.clone();
     let mut items: Vec<ListItem> = launch

@@ -136,7 +136,7 @@ pub(crate) fn reload_skills(app: &mut App) {
 /// request.
 fn read_skills(app: &mut App, counted: bool) {
     let Some(skills) = app.extensions.skills().cloned() else { return app.report_not_ready() };
-    app.effect(Effect::Run(Box::new(move || {
+    app.queue_effect(Effect::Run(Box::new(move || {
         let result = skills.reload();
         Box::new(move |app| match result {
             Ok(result) => {
@@ -189,7 +189,7 @@ pub(crate) fn unload_skill(app: &mut App, name: &str) {
     if name.is_empty() {
         return app.error("No skill given: use `/skills unload NAME`.");
     }
-    app.effect(Effect::Send(Op::UnloadSkill(name.to_owned())));
+    app.queue_effect(Effect::Send(Op::UnloadSkill(name.to_owned())));
 }
 
 /// `PATH [--scope user|workspace]`.
@@ -409,7 +409,7 @@ pub(crate) fn switch_hooks(app: &mut App, name: Option<&str>, on: bool) {
 /// Lists the command files, grouped by their source.
 pub(crate) fn list_commands(app: &mut App, is_reload: bool) {
     let Some(commands) = app.catalog.commands().cloned() else { return app.report_not_ready() };
-    app.effect(Effect::Run(Box::new(move || {
+    app.queue_effect(Effect::Run(Box::new(move || {
         let catalog = if is_reload { commands.reload() } else { commands.catalog() };
         let prompts = commands.prompts();
         Box::new(move |app| {

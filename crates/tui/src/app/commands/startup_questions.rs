@@ -50,7 +50,7 @@ pub(crate) fn handle_loosening_settings(app: &mut App, accepted: bool) {
 /// opens.
 fn apply_accepted(app: &mut App) {
     let Some(launch) = app.launch.clone() else { return next(app) };
-    app.effect(Effect::Run(Box::new(move || {
+    app.queue_effect(Effect::Run(Box::new(move || {
         let reloaded = launch.reload();
         Box::new(move |app| {
             match reloaded {
@@ -90,7 +90,7 @@ pub(crate) fn policy_update_answered(app: &mut App, accepted: bool) {
     {
         app.error(reason);
     }
-    app.effect(Effect::Open(first_choice(app)));
+    app.queue_effect(Effect::Open(first_choice(app)));
 }
 
 /// Asks the next startup question, or opens the session.
@@ -98,7 +98,7 @@ fn next(app: &mut App) {
     let update = app.launch.as_ref().and_then(|launch| launch.policy_sources().update());
     match update {
         Some(update) => ask_about_policy_update(app, &update),
-        None => app.effect(Effect::Open(first_choice(app))),
+        None => app.queue_effect(Effect::Open(first_choice(app))),
     }
 }
 

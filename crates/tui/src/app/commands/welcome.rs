@@ -10,7 +10,7 @@ use crate::tokens::{BULLET, SEPARATOR};
 const INDENT: usize = 2;
 
 /// Prints the session header.
-pub(crate) fn header(app: &mut App, launch: &SessionConfig) {
+pub(crate) fn print_session_header(app: &mut App, launch: &SessionConfig) {
     let model = crate::sanitize::one_row(&launch.model_name()).into_owned();
     print_header(app, launch, &model, crate::welcome::tips(launch));
 }
@@ -24,7 +24,7 @@ pub(crate) fn short_header(app: &mut App) {
 }
 
 /// Prints the header of a session that runs in another process.
-pub(crate) fn attached_header(app: &mut App, launch: &SessionConfig, id: &str) {
+pub(crate) fn print_attached_header(app: &mut App, launch: &SessionConfig, id: &str) {
     let tip = "Ctrl+D or /quit detaches; the session keeps running".to_owned();
     print_header(app, launch, &format!("attached to {id}"), vec![tip]);
 }

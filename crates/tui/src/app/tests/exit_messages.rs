@@ -11,7 +11,7 @@ fn exit_message_leaves_room_for_the_transcript() {
     let mut bench = Bench::new(Layout::Inline);
     for turn in 1..=12 {
         let body = EventBody::TurnStarted { prompt: "hi".to_owned() };
-        bench.app.engine(&Event { seq: 0, turn, body });
+        bench.app.handle_event(&Event { seq: 0, turn, body });
         let call = ModelCall {
             model: "gemini-3-pro".to_owned(),
             role: "main".to_owned(),
@@ -21,7 +21,7 @@ fn exit_message_leaves_room_for_the_transcript() {
             request_bytes: 10,
             error: None,
         };
-        bench.app.engine(&Event { seq: 0, turn, body: EventBody::ModelCall(call) });
+        bench.app.handle_event(&Event { seq: 0, turn, body: EventBody::ModelCall(call) });
     }
     let mut rows_in = |rows| -> Vec<String> {
         bench.app.window.resize((80, rows));

@@ -59,7 +59,7 @@ fn pager_scrolls_and_closes_without_a_trace() {
     bench.press(Key::plain(KeyCode::PageUp));
     bench.assert_visible("> prompt 0");
     let kind = MouseKind::WheelDown;
-    bench.app.input(
+    bench.app.handle_input(
         InputEvent::Mouse(MouseEvent { kind, column: 0, row: 0 }),
         std::time::Instant::now(),
     );
@@ -83,7 +83,7 @@ fn pager_is_rendered_for_the_current_width() {
     let mut bench = bench(3);
     bench.press(alt('t'));
     bench.assert_visible("number 0 is long enough to be wrapped once.");
-    bench.app.input(InputEvent::Resize(40, 20), std::time::Instant::now());
+    bench.app.handle_input(InputEvent::Resize(40, 20), std::time::Instant::now());
     bench.assert_hidden("number 0 is long enough to be wrapped once.");
     let frame = bench.app.frame(Layout::Inline);
     assert_eq!(frame.live.len(), 20);

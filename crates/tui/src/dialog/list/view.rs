@@ -9,7 +9,7 @@ use crate::dialog::tabs::hint;
 use crate::dialog::{DialogView, tabs};
 use crate::layout::{hint_row, truncate_row, truncate_text, with_prefix};
 use crate::theme::Theme;
-use crate::tokens::{NO_POINTER, selectable, selectable_rows};
+use crate::tokens::{NO_POINTER, list_row, selectable_rows};
 
 /// Windows with fewer columns show only labels.
 const NARROW: usize = 32;
@@ -345,7 +345,7 @@ impl ListDialog {
                 line.push(Span::styled(detail, theme.secondary));
             }
         }
-        (selectable(line, offset == self.cursor, width, theme), is_whole)
+        (list_row(line, offset == self.cursor, width, theme), is_whole)
     }
 
     /// Returns the number of rows that the foot always needs.

@@ -4,7 +4,7 @@
 use parallax_protocol::tool::Preview;
 use parallax_screen::{Line, Span, Style, text_width, with_visible_characters};
 
-use super::danger::{danger_ranges, highlighted};
+use super::danger::{danger_ranges, highlight};
 use super::{QuestionDialog, RenderedBody};
 use crate::dialog::url_warning;
 use crate::diff_view::{self, DiffOptions};
@@ -48,7 +48,7 @@ impl Body {
         let first = self.rows.len();
         self.push(line, width);
         // Wrapped in the same way; only the places are bold.
-        let marks = highlighted(Line::raw(line.text()), marked, Style::PLAIN.bold());
+        let marks = highlight(Line::raw(line.text()), marked, Style::PLAIN.bold());
         for (index, row) in wrap(&marks, width, &[Span::raw(HANG)]).iter().enumerate() {
             if row.spans.iter().any(|span| span.style == Style::PLAIN.bold()) {
                 self.important.push(first + index);
@@ -153,7 +153,7 @@ impl QuestionDialog {
                     let line = shell_line(&mut highlighter, &tabs(line), text, theme);
                     let line = with_prefix(&[Span::styled(marker, theme.accent)], line);
                     let marked = danger_ranges(&line.text(), &parts);
-                    let line = highlighted(line, &marked, theme.error.bold());
+                    let line = highlight(line, &marked, theme.error.bold());
                     body.push_marked(&line, &marked, width);
                 }
                 Err(count) => {
@@ -173,7 +173,7 @@ impl QuestionDialog {
             let style = if part.starts_with("runs") { theme.secondary } else { theme.warning };
             let line = Line::styled(format!("  {PART}"), theme.border).with_span(tabs(part), style);
             let marked = danger_ranges(&line.text(), &self.request.policy_decision.destructive);
-            let line = highlighted(line, &marked, theme.error.bold());
+            let line = highlight(line, &marked, theme.error.bold());
             match is_in_view {
                 true => body.push(&line, width),
                 false => body.push_marked(&line, &marked, width),

@@ -19,7 +19,7 @@ pub(super) fn danger_ranges(text: &str, sources: &[String]) -> Vec<Range<usize>>
 }
 
 /// Returns a line with the dangerous parts in this style.
-pub(super) fn highlighted(line: Line, ranges: &[Range<usize>], style: Style) -> Line {
+pub(super) fn highlight(line: Line, ranges: &[Range<usize>], style: Style) -> Line {
     if ranges.is_empty() {
         return line;
     }
@@ -48,7 +48,7 @@ mod tests {
         let line = Line::raw("cd /; rm").with_span(" -rf / && ls", Style::PLAIN);
         let found = danger_ranges(&line.text(), &["rm -rf /".to_owned()]);
         assert_eq!(found.first(), Some(&(6..14)));
-        let line = highlighted(line, &found, Style::PLAIN.bold());
+        let line = highlight(line, &found, Style::PLAIN.bold());
         let bold: String = (line.spans.iter())
             .filter(|span| span.style == Style::PLAIN.bold())
             .map(|span| span.text.as_ref())

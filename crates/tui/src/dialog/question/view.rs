@@ -6,7 +6,7 @@ use parallax_screen::{Line, Span, Style, with_visible_characters};
 
 use super::body::{Body, wrap};
 use super::choices::Choice;
-use super::danger::{danger_ranges, highlighted};
+use super::danger::{danger_ranges, highlight};
 use super::excerpt::{Excerpt, excerpt};
 use super::{ActiveInput, BodyPage, QuestionDialog};
 use crate::dialog::{DialogView, rule_text, scroll_position, url_warning};
@@ -14,7 +14,7 @@ use crate::layout::truncate_with_mark;
 use crate::layout::{count, hint_row, truncate_text};
 use crate::sanitize;
 use crate::theme::Theme;
-use crate::tokens::{selectable, selectable_rows};
+use crate::tokens::{list_row, selectable_rows};
 use crate::transcript::{display_name, format_line_counts, without_verb};
 
 /// Minimum number of body rows, including the row that counts the rest.
@@ -166,12 +166,13 @@ impl QuestionDialog {
             let reason = format!("{}{each_time}", with_period(&self.reason()));
             let line = with_names(&reason, theme.warning, theme);
             let marked = danger_ranges(&line.text(), &policy_decision.destructive);
-            lines.push(highlighted(line, &marked, danger));
+            lines.push(highlight(line, &marked, danger));
         }
-        let unnamed = unnamed_destructive(&self.reason(), &policy_decision.destructive);
+        let unnamed =
+            name_unnamed_destructive_commands(&self.reason(), &policy_decision.destructive);
         lines.extend(unnamed.map(|text| with_names(&text, danger, theme)).map(|line| {
             let marked = danger_ranges(&line.text(), &policy_decision.destructive);
-            highlighted(line, &marked, danger)
+            highlight(line, &marked, danger)
         }));
         lines.iter().flat_map(|line| wrap(line, width, &[Span::raw("  ")])).collect()
     }
@@ -291,7 +292,7 @@ impl QuestionDialog {
             line = Line::styled(format!("{}. {short}", index + 1), theme.text);
         }
         let line = truncate_with_mark(line, room);
-        selectable(line, index == self.cursor, width, theme)
+        list_row(line, index == self.cursor, width, theme)
     }
 
     fn answer_line(&self, index: usize, choice: Choice, theme: &Theme) -> Line {
@@ -481,7 +482,10 @@ fn with_period(text: &str) -> String {
     if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
 }
 /// Names the destructive commands that the reason does not: color alone must not carry this.
-pub(super) fn unnamed_destructive(reason: &str, destructive: &[String]) -> Option<String> {
+pub(super) fn name_unnamed_destructive_commands(
+    reason: &str,
+    destructive: &[String],
+) -> Option<String> {
     /// Number of characters of a longer command that the reason quotes.
     const QUOTED: usize = 20;
     let is_named = |source: &&String| {

@@ -61,8 +61,10 @@ fn failed_read_and_two_reads_have_separate_lines() {
 fn read_group_expands_to_its_calls() {
     let mut view = TestTranscript::default();
     push_reads(&mut view);
-    let (at, rows) =
-        view.transcript.truncated_before(usize::MAX, 60, &view.theme).expect("something folded");
+    let (at, rows) = view
+        .transcript
+        .find_truncated_before(usize::MAX, 60, &view.theme)
+        .expect("something folded");
     let rows: Vec<String> = rows.iter().map(Line::text).collect();
     assert_eq!((at, rows.len()), (0, 4), "{rows:?}");
     assert_eq!(rows[3], "✓ ReadFile  src/c.rs");

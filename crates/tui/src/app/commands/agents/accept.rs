@@ -106,7 +106,7 @@ pub(crate) fn handle_answer(app: &mut App, mut waiting: Vec<Agent>, yes: bool) {
     }
     let agent = waiting.remove(0);
     if yes && let Some(agents) = agents::session_agents(app) {
-        app.effect(Effect::Run(Box::new(move || {
+        app.queue_effect(Effect::Run(Box::new(move || {
             let result = agents.acknowledge(&agent).map(|set| {
                 let still = set.agents.iter().any(|known| known.hash == agent.hash);
                 let text = match still {

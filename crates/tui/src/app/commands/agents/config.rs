@@ -55,7 +55,9 @@ fn find_agent(app: &mut App, name: &str) -> Option<Agent> {
 
 fn open(app: &mut App, agent: &Agent) {
     let items = AgentSetting::ALL
-        .map(|setting| ListItem::new(setting.as_str(), setting.as_str(), now(agent, setting)))
+        .map(|setting| {
+            ListItem::new(setting.as_str(), setting.as_str(), current_value(agent, setting))
+        })
         .to_vec();
     let title = format!("Agent `{}`", agent.name);
     let list = ListDialog::new(title, items)
@@ -99,7 +101,7 @@ pub(crate) fn handle_choice(app: &mut App, name: &str, setting: &str) {
 fn open_field(app: &mut App, agent: &Agent, setting: AgentSetting) {
     let intro = vec![format!("`{DEFAULT}` or empty: the value in the agent's file")];
     let title = format!("{}: {}", agent.name, setting.as_str());
-    let dialog = FieldDialog::new(title, intro, Field::with(now(agent, setting)));
+    let dialog = FieldDialog::new(title, intro, Field::with(current_value(agent, setting)));
     let purpose = DialogPurpose::AgentSetting(agent.name.clone(), setting);
     app.open(Overlay::field(purpose, dialog));
 }
@@ -133,7 +135,7 @@ fn set(app: &mut App, name: &str, setting: AgentSetting, value: &str) -> Result<
     };
     let Some(agents) = agents::session_agents(app) else { return Ok(()) };
     let name = name.to_owned();
-    app.effect(Effect::Run(Box::new(move || {
+    app.queue_effect(Effect::Run(Box::new(move || {
         let message = change_message(&name, setting, value.as_ref());
         let result = agents
             .change(&name, setting, value)
@@ -153,8 +155,9 @@ fn refresh(app: &mut App) {
     let name = name.clone();
     let Some(agent) = find_agent(app, &name) else { return };
     if let Some(list) = app.dialogs.list_mut() {
-        let items = AgentSetting::ALL
-            .map(|setting| ListItem::new(setting.as_str(), setting.as_str(), now(&agent, setting)));
+        let items = AgentSetting::ALL.map(|setting| {
+            ListItem::new(setting.as_str(), setting.as_str(), current_value(&agent, setting))
+        });
         list.replace(items.to_vec());
     }
 }
@@ -174,7 +177,7 @@ fn change_message(name: &str, setting: AgentSetting, value: Option<&Value>) -> S
 }
 
 /// Returns the current value of a setting.
-fn now(agent: &Agent, setting: AgentSetting) -> String {
+fn current_value(agent: &Agent, setting: AgentSetting) -> String {
     match setting {
         AgentSetting::Enabled => (!agent.disabled).to_string(),
         AgentSetting::Model => agent.model.clone().unwrap_or_else(|| "inherit".to_owned()),

@@ -58,7 +58,7 @@ pub(crate) fn collect(app: &mut App) {
         }
         "restore" if !app.settings.checkpointing => {}
         "restore" => ask_session_if_open(app, OpenSession::rewind_preview, |app, back| {
-            app.effect(Effect::Run(Box::new(move || {
+            app.queue_effect(Effect::Run(Box::new(move || {
                 let points = back.restore_points().unwrap_or_default();
                 let name =
                     |it: &parallax_sdk::rewind_preview::RestorePoint| argument(&it.name, &it.tool);
@@ -68,7 +68,7 @@ pub(crate) fn collect(app: &mut App) {
         }),
         of => {
             let Some(launch) = app.launch.clone() else { return };
-            app.effect(Effect::Run(Box::new(move || {
+            app.queue_effect(Effect::Run(Box::new(move || {
                 let names = stored_names(of, &launch);
                 Box::new(move |app| handle_collected(app, of, names))
             })));
