@@ -166,3 +166,16 @@ pub enum RedirectionKind {
     /// `<<<`
     HereString,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::analyze;
+
+    #[test]
+    fn parts_keep_characters_that_only_look_like_spaces() {
+        let line = analyze("echo  ok #\r rm -rf ~/x\necho a\u{2028}b");
+        assert!(line.parts().contains(&"runs echo a\u{2028}b".to_owned()), "{:?}", line.parts());
+        let first = line.parts().first().cloned().unwrap_or_default();
+        assert!(first.starts_with("runs echo ok"), "{first}");
+    }
+}

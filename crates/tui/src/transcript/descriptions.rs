@@ -305,6 +305,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn rejected_request_has_one_sentence_of_advice() {
+        let failure = |message: &str| Failure {
+            kind: FailureKind::Api,
+            message: message.to_owned(),
+            status: Some(400),
+        };
+        let text = |message| {
+            let (_, text) = describe_turn_end(&EndReason::Failed(failure(message))).expect("text");
+            text
+        };
+        let own = text("bad part; run `/rewind` to continue without the rejected content");
+        assert_eq!(own, "Bad part.\nRun /rewind to continue without the rejected content.");
+        assert_eq!(text("bad part"), format!("Bad part.\n{REFUSED}"));
+    }
+
+    #[test]
     fn many_reverted_files_are_counted() {
         let paths = |count: usize| (0..count).map(|number| format!("/p/{number}").into()).collect();
         let rows = |count| {

@@ -1,7 +1,9 @@
 //! Tests of dialogs that say in words what needs care.
 
+use parallax_protocol::policy::ApprovalMode;
+
 use super::*;
-use crate::app::commands::{outside_files, startup_questions};
+use crate::app::commands::{outside_files, sign_in, startup_questions};
 use crate::test_launch::TestHome;
 
 #[test]
@@ -34,4 +36,40 @@ fn settings_that_lower_security_have_the_danger_color_and_a_hanging_indent() {
     let rows: Vec<String> = rows.map(Line::text).collect();
     assert!(rows.len() > 1 && rows[0].starts_with("    tools.allowed: "), "{rows:#?}");
     assert!(rows[1..].iter().all(|row| row.starts_with("      ")), "{rows:#?}");
+}
+
+#[test]
+fn request_that_waits_for_a_pause_in_typing_is_named_once() {
+    let mut bench = bench_with_draft_request("");
+    bench.keys("hello");
+    let rows = bench.rows();
+    let named: Vec<&String> = rows.iter().filter(|row| row.starts_with('?')).collect();
+    let [row] = named.as_slice() else { panic!("{rows:#?}") };
+    assert!(row.starts_with("? A request waits until you stop typing: Shell "), "{row}");
+}
+
+#[test]
+fn yolo_mode_has_a_row_only_if_the_status_line_does_not_show_it() {
+    let row = "YOLO mode: destructive actions still ask";
+    let mut bench = Bench::new(Layout::Inline);
+    bench.app.status_data.mode = ApprovalMode::Yolo;
+    bench.assert_hidden(row);
+    bench.assert_visible("YOLO (shift+tab)");
+    bench.app.settings.footer = None;
+    bench.assert_visible(row);
+}
+
+#[test]
+fn reason_for_signing_in_stays_until_a_key_is_entered() {
+    let mut bench = Bench::new(Layout::Inline);
+    bench.app.session.set_keyless(Some("No API key found."));
+    sign_in::open(&mut bench.app, None);
+    bench.assert_visible("No API key found.");
+    bench.app.clock.advance(std::time::Duration::from_secs(5));
+    bench.keys("1");
+    bench.assert_visible("Gemini API key");
+    bench.keys("\u{1b}");
+    bench.assert_visible("No API key found.");
+    bench.keys("\u{1b}");
+    bench.assert_visible("Not signed in. Run /auth to connect to a model.");
 }
