@@ -245,7 +245,9 @@ impl Region {
         let (old_row, row) = (self.rows.get(before)?, new.get(y)?);
         let (old_below, below) = (self.rows.get(before + 1..)?, new.get(y + 1..)?);
         let has_changed = old_row != row;
-        if old_below != below {
+        // A change of the selection in the list needs no echo.
+        let is_at_rest = !has_changed && self.x == Some(x) && old_below.len() == below.len();
+        if old_below != below && !is_at_rest {
             return Some(row.len().saturating_sub(ECHO_CAP)..row.len().max(x));
         }
         let from = self.x.filter(|from| *from < x)?;

@@ -19,7 +19,7 @@ const ALWAYS_VISIBLE: usize = 3;
 /// Maximum share of a row for names when there are descriptions, in percent.
 const NAME_SHARE: usize = 55;
 /// Maximum width of a name in a list of several.
-const NAME_COLUMNS: usize = 40;
+const NAME_COLUMNS: usize = 32;
 /// Maximum width of a description.
 const DESCRIPTION_COLUMNS: usize = 40;
 /// Range of the width of the name column; longer names extend beyond it.
@@ -157,9 +157,20 @@ impl List {
         let described = visible.clone().any(|(_, candidate)| !candidate.description.is_empty());
         let mut left = BYTES + if self.has_grown { STEP_BYTES } else { 0 }
             - if described { STYLED + DESCRIPTION_COLUMNS } else { 0 };
+        if !self.was_moved {
+            // The first row shows the aliases.
+            let aliases = self.candidates.get(top).map_or(0, |first| text_width(&first.aliases));
+            left = left.saturating_sub(aliases);
+        }
+        let mut section = None;
         let count = visible
             .take_while(|(number, candidate)| {
-                let bytes = ROW_START + text_width(&candidate.label).min(NAME_COLUMNS);
+                let mut bytes = ROW_START + text_width(&candidate.label).min(NAME_COLUMNS);
+                if candidate.section.is_some() && candidate.section != section {
+                    section.clone_from(&candidate.section);
+                    let title = section.as_deref().map_or(0, text_width);
+                    bytes += ROW_START + STYLED + title;
+                }
                 let fits = bytes <= left || *number < ALWAYS_VISIBLE;
                 left = left.saturating_sub(bytes);
                 fits
