@@ -138,11 +138,11 @@ pub fn run(options: &DistOptions) -> Result<()> {
 
 /// Returns the address of the repository, without a slash at its end.
 fn repository(options: &DistOptions) -> Option<String> {
-    let of_workflow = || {
+    let workflow_repository = || {
         let variable = |name| std::env::var(name).ok();
         Some(format!("{}/{}", variable("GITHUB_SERVER_URL")?, variable("GITHUB_REPOSITORY")?))
     };
-    let address = options.repository.clone().or_else(of_workflow)?;
+    let address = options.repository.clone().or_else(workflow_repository)?;
     Some(address.trim_end_matches('/').to_owned())
 }
 

@@ -221,7 +221,7 @@ impl AgentState {
     async fn cancel(&self, card: &AgentCard, answer: &RemoteAnswer) {
         let Some(id) = &answer.task else { return };
         let request = card.cancel_task(id);
-        let sending = self.transport.for_each_result(
+        let stream = self.transport.for_each_result(
             &request,
             card.version,
             &card.credentials,
@@ -229,7 +229,7 @@ impl AgentState {
             |_| false,
         );
         // Its answer is not needed.
-        let _ = tokio::time::timeout(CANCEL_TIME, sending).await;
+        let _ = tokio::time::timeout(CANCEL_TIME, stream).await;
     }
 }
 

@@ -114,22 +114,23 @@ impl A2aTransport {
         let mut attempts = 0;
         loop {
             let accepted = if streams { EVENTS } else { "application/json" };
-            let mut sending = client.request(request.method.clone(), url.clone());
-            sending = sending.header(ACCEPT, accepted);
+            let mut http_request = client.request(request.method.clone(), url.clone());
+            http_request = http_request.header(ACCEPT, accepted);
             if version == Version::V10 {
-                sending = sending.header(VERSION_HEADER, "1.0");
+                http_request = http_request.header(VERSION_HEADER, "1.0");
             }
             for (name, value) in request.trace.iter().flat_map(TraceHeaders::fields) {
-                sending = sending.header(name, value);
+                http_request = http_request.header(name, value);
             }
             if let Some(body) = &request.body {
-                sending = sending.json(body);
+                http_request = http_request.json(body);
             }
             let credential = self.credentials.header(url).await?;
             if let Some((name, value)) = &credential {
-                sending = sending.header(name, value);
+                http_request = http_request.header(name, value);
             }
-            let response = sending.send().await.map_err(|error| connection_error(url, &error))?;
+            let response =
+                http_request.send().await.map_err(|error| connection_error(url, &error))?;
             let status = response.status();
             if status.is_success() {
                 return Ok(response);

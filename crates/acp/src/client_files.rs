@@ -78,7 +78,7 @@ impl ClientFiles {
         mut params: Value,
     ) -> Option<Result<Value, RpcError>> {
         params["sessionId"] = json!(self.session.get()?);
-        let asking = async {
+        let read_request = async {
             tokio::select! {
                 answer = client.request(method, params) => answer,
                 () = self.cancelled.notified() => Err(RpcError::internal("cancelled")),
@@ -89,7 +89,7 @@ impl ClientFiles {
             }
         };
         // Tools usually read on blocking threads, but sometimes on a runtime thread.
-        Some(tokio::task::block_in_place(|| self.runtime.block_on(asking)))
+        Some(tokio::task::block_in_place(|| self.runtime.block_on(read_request)))
     }
 }
 

@@ -93,8 +93,8 @@ impl SessionClients {
     ) {
         for other in self.all().into_iter().filter(|other| !other.is_same(client)) {
             // A client that is too slow is removed with the next update.
-            let sending = other.update(session, update.clone());
-            let _ = tokio::time::timeout(SLOW, sending).await;
+            let update_sent = other.update(session, update.clone());
+            let _ = tokio::time::timeout(SLOW, update_sent).await;
         }
     }
 

@@ -96,8 +96,8 @@ pub(crate) async fn sign_in(
         // The sign-in ends by the redirect of the browser, not by the client's answer.
         tokio::spawn(async move { clients.elicit(request, |offers| offers.opens_urls).await });
     };
-    let signing = tokio::task::spawn_blocking(move || view.sign_in_by_url(&server, show));
-    match signing.await {
+    let sign_in_task = tokio::task::spawn_blocking(move || view.sign_in_by_url(&server, show));
+    match sign_in_task.await {
         Ok(Ok(_)) => {
             let params = json!({"elicitationId": id});
             let opens_urls = |offers: ClientFeatures| offers.opens_urls;

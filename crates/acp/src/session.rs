@@ -275,12 +275,12 @@ impl EditorSession {
                 return SessionEnd::Reopen(reopening);
             }
             tokio::select! {
-                order = orders.recv() => match order {
+                operation = orders.recv() => match operation {
                     None => return SessionEnd::Closed(None),
                     Some(ClientOperation::Close { completion }) => {
                         return SessionEnd::Closed(Some(completion));
                     }
-                    Some(order) => self.handle_operation(order).await,
+                    Some(operation) => self.handle_operation(operation).await,
                 },
                 event = self.events.next() => match event {
                     None => return SessionEnd::Closed(None),
@@ -367,8 +367,8 @@ impl EditorSession {
         }
     }
 
-    async fn handle_operation(&mut self, order: ClientOperation) {
-        match order {
+    async fn handle_operation(&mut self, operation: ClientOperation) {
+        match operation {
             ClientOperation::Prompt { reply, blocks } => self.start_prompt(reply, blocks).await,
             ClientOperation::Cancel { request } => self.cancel(request).await,
             ClientOperation::SetMode { reply, mode } => {
@@ -409,8 +409,8 @@ impl EditorSession {
     /// Adds another client: it receives the history and then all updates.
     async fn join(&mut self, from: PendingReply, with_history: bool) {
         if with_history {
-            let reading = tokio::task::spawn_blocking(self.open.journal_reader());
-            let records = reading.await.unwrap_or_default();
+            let journal_task = tokio::task::spawn_blocking(self.open.journal_reader());
+            let records = journal_task.await.unwrap_or_default();
             for update in self.replay_updates(&records, self.running.is_some()) {
                 from.client.update(&self.id, update).await;
             }

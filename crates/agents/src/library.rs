@@ -62,8 +62,8 @@ impl AgentLibrary {
     /// Returns the directories of definitions, lowest precedence first.
     fn directories(&self) -> Vec<AgentFolder> {
         let config = &self.config;
-        let of_extensions = self.extensions.agent_folders().into_iter();
-        let mut directories: Vec<AgentFolder> = of_extensions
+        let extension_folders = self.extensions.agent_folders().into_iter();
+        let mut directories: Vec<AgentFolder> = extension_folders
             .map(|(name, folder)| AgentFolder { tier: AgentTier::Extension(name), folder })
             .collect();
         directories.extend(agent_folders(&config.dirs, &config.cwd, config.trust.trusted));

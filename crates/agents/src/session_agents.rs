@@ -333,12 +333,12 @@ fn unknown_tools(agent: &Agent, tools: &[Arc<dyn Tool>]) -> Option<String> {
             let spec = tool.spec();
             spec.name == name || spec.aliases.iter().any(|alias| alias == name)
         };
-        let of_agents = ["get_internal_docs", "complete_task"];
+        let agent_only_tools = ["get_internal_docs", "complete_task"];
         name.ends_with('*')
             || name.starts_with("mcp_")
             || name.ends_with("_mcp_resource")
             || name.ends_with("_mcp_resources")
-            || of_agents.contains(&name)
+            || agent_only_tools.contains(&name)
             // Added by the engine for agents that may start subagents.
             || (name == "invoke_agent" && agent.max_depth > 1)
             || tools.iter().any(has)
@@ -534,7 +534,7 @@ fn has_skills(tools: &[Arc<dyn Tool>]) -> bool {
 
 /// Starts servers and returns the tools of those that start in time, and the errors of the others.
 async fn tools_of(servers: &Servers) -> (Vec<Arc<dyn Tool>>, Vec<String>) {
-    let connecting = servers.status().into_iter().map(|status| {
+    let connecting_servers = servers.status().into_iter().map(|status| {
         let (servers, name) = (servers.clone(), status.config.name);
         async move {
             let reason = match tokio::time::timeout(SERVER_WAIT, servers.connect(&name)).await {
@@ -545,7 +545,7 @@ async fn tools_of(servers: &Servers) -> (Vec<Arc<dyn Tool>>, Vec<String>) {
             Some((name, reason))
         }
     });
-    let failed = futures_util::future::join_all(connecting).await.into_iter().flatten();
+    let failed = futures_util::future::join_all(connecting_servers).await.into_iter().flatten();
     let problems =
         failed.map(|(name, reason)| format!("the MCP server `{name}` is unavailable: {reason}"));
     let problems = problems.collect();

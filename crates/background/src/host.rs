@@ -338,8 +338,8 @@ async fn listen(
         }
     }
     // Front ends get the end of the session; other clients have nothing to wait for.
-    let reading = async { while clients.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(VIEWER_LIMIT, reading).await;
+    let clients_done = async { while clients.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(VIEWER_LIMIT, clients_done).await;
 }
 
 /// Forwards the lines of a client and responds to each. A front end takes the connection over.

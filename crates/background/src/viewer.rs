@@ -47,8 +47,8 @@ pub(crate) async fn serve(
     requests: &mpsc::Sender<ViewerRequest>,
 ) {
     let queue = feed.attach();
-    let receiving = receive(reader, &queue, requests);
-    let sending = async {
+    let receive_lines = receive(reader, &queue, requests);
+    let send_lines = async {
         loop {
             match queue.next().await {
                 NextLines::Lines(lines) => {
@@ -66,9 +66,9 @@ pub(crate) async fn serve(
         }
     };
     tokio::select! {
-        () = receiving => {}
+        () = receive_lines => {}
         // A front end that is gone needs nothing.
-        _ = sending => {}
+        _ = send_lines => {}
     }
     feed.detach(&queue);
 }

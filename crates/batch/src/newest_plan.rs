@@ -23,7 +23,7 @@ pub struct NewestTask {
 }
 
 impl NewestTask {
-    fn of_plan(task: &PlannedTask) -> Self {
+    fn from_planned(task: &PlannedTask) -> Self {
         Self { id: task.id.clone(), input_hash: Some(task.input_hash()) }
     }
 
@@ -40,7 +40,7 @@ impl BatchDirectory {
     /// # Errors
     /// Returns an error if it cannot be written.
     pub fn set_plan(&self, tasks: &[PlannedTask]) -> Result<(), BatchError> {
-        let tasks: Vec<NewestTask> = tasks.iter().map(NewestTask::of_plan).collect();
+        let tasks: Vec<NewestTask> = tasks.iter().map(NewestTask::from_planned).collect();
         match self.recorded_tasks() {
             Ok(Some(recorded)) if recorded == tasks => Ok(()),
             // A damaged file is replaced, too.

@@ -92,8 +92,8 @@ impl Drop for CommandWatch {
 impl CommandTracker {
     /// Returns whether a program of the session could write the path.
     fn may_write(&self, path: &Path) -> bool {
-        let of_all = [lock(&self.write_scopes).clone(), lock(&self.server_scopes).clone()].concat();
-        any_can_write(&of_all, path)
+        let scopes = [lock(&self.write_scopes).clone(), lock(&self.server_scopes).clone()].concat();
+        any_can_write(&scopes, path)
     }
 
     /// Returns the watches that waited for commands, if no command is running.

@@ -125,16 +125,16 @@ pub(crate) fn disallowed_changes(
     let (instructions, created) = (set(&changes.instructions), set(&changes.created));
     let is_free = |path: &Path| instructions.contains(path) && !created.contains(path);
     // Git's data about a working tree, and the contents of a removed working tree.
-    let of_worktrees = |path: &Path| {
+    let is_worktree_file = |path: &Path| {
         *moves
             && (path.ancestors().any(|directory| directory.ends_with(".git/worktrees"))
                 || path.parent().is_some_and(|directory| !directory.exists()))
     };
     // Only steps that are commands run something.
-    let of_rebase = |path: &Path| is_rebase_steps(path) && (*rebases || !runs_commands(path));
+    let is_rebase_file = |path: &Path| is_rebase_steps(path) && (*rebases || !runs_commands(path));
     let is_open = |path: &Path| {
-        of_worktrees(path)
-            || of_rebase(path)
+        is_worktree_file(path)
+            || is_rebase_file(path)
             || granted.file_system.write.iter().any(|open| path.starts_with(open))
             || new_repositories.iter().any(|repository| path.starts_with(repository))
     };
@@ -203,8 +203,8 @@ pub(crate) fn paths_created_by_git(changes: &Changes) -> Vec<PathBuf> {
     created.extend(created.iter().filter_map(|git| with_tree(git)).collect::<Vec<_>>());
     let trees = changes.created.iter().filter(|path| path.ends_with("gitdir"));
     for tree in trees.filter_map(|path| path.parent()) {
-        let of_repository = tree.parent().filter(|directory| directory.ends_with(".git/worktrees"));
-        if of_repository.is_none() || !is_new(&tree.join("commondir")) {
+        let repository = tree.parent().filter(|directory| directory.ends_with(".git/worktrees"));
+        if repository.is_none() || !is_new(&tree.join("commondir")) {
             continue;
         }
         let text = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();

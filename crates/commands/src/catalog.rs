@@ -73,8 +73,8 @@ impl Catalog {
             let is_reserved = is_reserved(&file.name);
             let contested = is_reserved || is_broken || count.get(file.name.as_str()) > Some(&1);
             // A command of an extension can always be called with the extension's name as well.
-            let of_extension = matches!(file.source, CommandSource::Extension(_));
-            let longer = (contested || of_extension)
+            let is_from_extension = matches!(file.source, CommandSource::Extension(_));
+            let longer = (contested || is_from_extension)
                 .then(|| unique_name(&longer_name(file), &mut used_names));
             let gets_plain = !is_reserved && !is_broken && plain.insert(&file.name);
             let (name, aliases) = match (gets_plain, longer) {

@@ -43,11 +43,11 @@ pub fn new_command(config: &Config, name: &str, scope: SettingScope) -> Result<P
         input_failure(format!("failed to write `{}`: {error}", path.display()))
     };
     if let Some(directory) = path.parent() {
-        let making = match scope {
+        let created = match scope {
             SettingScope::User => parallax_exec::create_private_folder(directory),
             SettingScope::Workspace => std::fs::create_dir_all(directory),
         };
-        making.map_err(failed)?;
+        created.map_err(failed)?;
     }
     let mut file = std::fs::File::create_new(&path).map_err(failed)?;
     file.write_all(TEMPLATE.as_bytes()).map_err(failed)?;

@@ -62,8 +62,8 @@ impl PreparedCommand {
     ) -> Result<Self, Failure> {
         let name = command.name.clone();
         let (mode, warning) = mode_of(&command.overrides, &command.source, now, shared.trusted);
-        let mut making = CommandPreparation::new(shared, catalog, mode);
-        let steps = making
+        let mut preparation = CommandPreparation::new(shared, catalog, mode);
+        let steps = preparation
             .steps(command, line, arguments)
             .map_err(|reason| Failure::new(FailureKind::Input, format!("`/{name}`: {reason}")))?;
         let (mut overrides, notices) = turn_overrides(&command.overrides, &command.source);
@@ -72,7 +72,8 @@ impl PreparedCommand {
             Some(agent) => shared.agent(agent),
             None => (None, None),
         };
-        let notices = notices.into_iter().chain(warning).chain(agent_notice).chain(making.notices);
+        let notices =
+            notices.into_iter().chain(warning).chain(agent_notice).chain(preparation.notices);
         let notices = notices.map(|notice| format!("`/{name}`: {notice}")).collect();
         let has_none = overrides == TurnOverrides::default();
         Ok(Self {
@@ -272,20 +273,21 @@ impl PreparedCommand {
                 ExpansionStep::Text(text) => parts.push(Part::text(text)),
                 ExpansionStep::File(path) => {
                     let shared = Arc::clone(&shared);
-                    let reading = tokio::task::spawn_blocking(move || files::read(&shared, &path));
+                    let read_task =
+                        tokio::task::spawn_blocking(move || files::read(&shared, &path));
                     let brought =
-                        reading.await.map_err(|error| command_failure(error.to_string()))?;
+                        read_task.await.map_err(|error| command_failure(error.to_string()))?;
                     parts.extend(brought.parts);
                     notices.extend(brought.notices);
                 }
                 ExpansionStep::Prompt { server, prompt, values } => {
                     let Some(servers) = &shared.servers else { continue };
-                    let asking = servers.prompt(&server, &prompt, &values);
-                    parts.extend(asking.await.map_err(command_failure)?);
+                    let prompt_request = servers.prompt(&server, &prompt, &values);
+                    parts.extend(prompt_request.await.map_err(command_failure)?);
                 }
                 ExpansionStep::Skill(skill) => {
                     let workspace = Arc::clone(&shared.workspace);
-                    let reading = tokio::task::spawn_blocking(move || {
+                    let read_task = tokio::task::spawn_blocking(move || {
                         let text = activation(&skill)?;
                         // As when the model activates the skill, its files become readable.
                         if let Some(folder) = skill.folder() {
@@ -293,7 +295,8 @@ impl PreparedCommand {
                         }
                         Ok::<_, std::io::Error>(text)
                     });
-                    let text = reading.await.map_err(|error| command_failure(error.to_string()))?;
+                    let text =
+                        read_task.await.map_err(|error| command_failure(error.to_string()))?;
                     let text = text.map_err(|error| command_failure(error.to_string()))?;
                     parts.push(Part::text(text));
                 }
@@ -326,8 +329,8 @@ impl PreparedCommand {
         }
         // File references in the arguments are read as in any prompt.
         let expander = Expander::new(&shared.workspace, &shared.seen_files, None);
-        let naming = tokio::task::spawn_blocking(move || expander.prompt(arguments));
-        let named = naming.await.map_err(|error| command_failure(error.to_string()))??;
+        let expand_task = tokio::task::spawn_blocking(move || expander.prompt(arguments));
+        let named = expand_task.await.map_err(|error| command_failure(error.to_string()))??;
         prompt.attachments.extend(named.attachments);
         prompt.attachments.extend(delegation(agent.as_slice()));
         prompt.overrides = overrides;

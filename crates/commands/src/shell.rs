@@ -105,7 +105,7 @@ async fn command(
         ..Limits::default()
     };
     let (line, working_directory) = (text.to_owned(), directory.clone());
-    let preparing = tokio::task::spawn_blocking(move || match &shell.sandbox {
+    let sandbox_task = tokio::task::spawn_blocking(move || match &shell.sandbox {
         None => Ok((None, variables)),
         Some(options) => {
             let roots = roots.as_slice();
@@ -121,7 +121,7 @@ async fn command(
             Ok((Some(prepared.0), prepared.1))
         }
     });
-    let prepared: Result<_, String> = preparing.await.map_err(|error| error.to_string())?;
+    let prepared: Result<_, String> = sandbox_task.await.map_err(|error| error.to_string())?;
     let (sandbox, environment) = prepared?;
     Ok(Command {
         text: text.to_owned(),

@@ -308,8 +308,8 @@ impl Vim {
     }
 
     fn move_or_change(&mut self, buffer: &mut Buffer, char: char) {
-        let changing = matches!(self.pending.operator, Some((Operator::Change, _)));
-        if changing && matches!(char, 'w' | 'W') {
+        let is_change = matches!(self.pending.operator, Some((Operator::Change, _)));
+        if is_change && matches!(char, 'w' | 'W') {
             return self.change_word(buffer, char == 'W');
         }
         match self.motion(buffer, char) {

@@ -302,9 +302,9 @@ mod tests {
         };
         let stores = directory.path().join("stores");
         let program = testkit::keychain::secret_tool(&stores).expect("a program");
-        let of_system = || Keychain::secret_tool(&dirs.parallax, program.clone());
-        let of_file = Keychain::default;
-        for keychain in [&of_file as &dyn Fn() -> Keychain, &of_system] {
+        let system_keychain = || Keychain::secret_tool(&dirs.parallax, program.clone());
+        let file_keychain = Keychain::default;
+        for keychain in [&file_keychain as &dyn Fn() -> Keychain, &system_keychain] {
             let key = |kind| {
                 let stored = stored_key(&dirs, &keychain(), kind).expect("read");
                 stored.map(|stored| stored.key.expose().to_owned())

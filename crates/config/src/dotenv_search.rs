@@ -26,7 +26,7 @@ impl DotenvSearch<'_> {
     /// Reads the first existing `.env` file. Returns a warning if it cannot be used.
     pub(crate) fn read_into(&self, environment: &mut Environment) -> Vec<String> {
         let mut warnings = Vec::new();
-        for (path, of_ours, of_project) in self.candidates() {
+        for (path, is_parallax_file, is_project_file) in self.candidates() {
             match read_at_most(&path, LIMIT) {
                 Ok(None) => {}
                 Ok(Some(read)) if read.is_truncated => {
@@ -42,9 +42,10 @@ impl DotenvSearch<'_> {
                     ));
                 }
                 Ok(Some(read)) => {
-                    let excluded = if of_ours { &[] } else { self.excluded };
+                    let excluded = if is_parallax_file { &[] } else { self.excluded };
                     let variables = dotenv::parse(&to_text(&read.bytes));
-                    let rejected = environment.add(path.clone(), variables, excluded, of_project);
+                    let rejected =
+                        environment.add(path.clone(), variables, excluded, is_project_file);
                     warnings.extend(rejected.iter().map(|name| {
                         format!(
                             "`{}` cannot set `{name}`: set it in your environment or in the `.env` \
@@ -72,11 +73,11 @@ impl DotenvSearch<'_> {
     fn candidates(&self) -> Vec<(PathBuf, bool, bool)> {
         let mut paths = Vec::new();
         for directory in self.folders {
-            let of_project = *directory != self.dirs.user;
-            paths.push((directory.join(".parallax/.env"), true, of_project));
-            paths.push((directory.join(".gemini/.env"), true, of_project));
-            if !self.ignore_local || !of_project {
-                paths.push((directory.join(".env"), false, of_project));
+            let is_project = *directory != self.dirs.user;
+            paths.push((directory.join(".parallax/.env"), true, is_project));
+            paths.push((directory.join(".gemini/.env"), true, is_project));
+            if !self.ignore_local || !is_project {
+                paths.push((directory.join(".env"), false, is_project));
             }
         }
         paths.push((self.dirs.parallax.join(".env"), true, false));

@@ -131,7 +131,7 @@ impl Environment {
         file: PathBuf,
         variables: Vec<(String, String)>,
         excluded: &[String],
-        of_project: bool,
+        from_project: bool,
     ) -> Vec<String> {
         let names: Vec<String> = variables.iter().map(|(name, _)| name.clone()).collect();
         let mut rejected = Vec::new();
@@ -143,14 +143,14 @@ impl Environment {
                 || own_name(&name).is_some_and(|rest| rest.starts_with("PROMPT_"))
                 || names_a_prompt_file(&name, &value)
                 || self.redirects_api_key(&name, &names);
-            if of_project && is_refused {
+            if from_project && is_refused {
                 rejected.push(name);
                 continue;
             }
             self.dotenv.insert(name, value);
         }
         self.file = Some(file);
-        self.is_project_file = of_project;
+        self.is_project_file = from_project;
         rejected
     }
 

@@ -342,20 +342,21 @@ impl Config {
         let name = manifest.name.clone();
         let (known, missing) = values.effective_values(&name, installed, &self.cwd);
         notes.extend(missing);
-        let of_project = self.environment.dotenv_file() == Some(self.cwd.join(".env").as_path());
+        let has_project_dotenv =
+            self.environment.dotenv_file() == Some(self.cwd.join(".env").as_path());
         let id = extension_id(&name, install.as_ref());
         let value = |setting: &ExtensionSetting| {
-            let here = of_project
+            let here = has_project_dotenv
                 && self.environment.dotenv_names().any(|known| known == setting.variable);
             let here = here.then(|| self.environment.variable(&setting.variable)).flatten();
-            let of_gemini = || {
+            let gemini_value = || {
                 let is_theirs = setting.sensitive && home == ExtensionHome::Gemini;
                 let found = is_theirs
                     .then(|| values.gemini_value((&name, &id), &self.cwd, &setting.variable));
                 found.flatten()
             };
             let known = || known.get(&setting.variable).cloned();
-            here.map(str::to_owned).or_else(known).or_else(of_gemini)
+            here.map(str::to_owned).or_else(known).or_else(gemini_value)
         };
         let values: Vec<SettingValue> = manifest
             .settings

@@ -33,8 +33,8 @@ pub struct HookList {
 pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, ConfigError> {
     let mut found = HookList::default();
     let has_any = config.settings.get("hooks").and_then(Value::as_object);
-    let of_extensions = extensions.active().any(|it| it.folder.join(HOOKS).exists());
-    if has_any.is_none_or(serde_json::Map::is_empty) && !of_extensions {
+    let has_extension_hooks = extensions.active().any(|it| it.folder.join(HOOKS).exists());
+    if has_any.is_none_or(serde_json::Map::is_empty) && !has_extension_hooks {
         return Ok(found);
     }
     let mut files = layers::read_outer(&config.environment, &config.dirs, &config.cwd)?;
@@ -47,10 +47,10 @@ pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, 
         migrate::migrate(&mut file.values, &file.path);
     }
     // A project can disable only its own hooks, because other hooks may be guards.
-    let off = |of_project: bool| -> Vec<String> {
+    let off = |include_project: bool| -> Vec<String> {
         let counting = files
             .iter()
-            .filter(|file| of_project || source_of(file.layer) != HookSource::Project)
+            .filter(|file| include_project || source_of(file.layer) != HookSource::Project)
             .filter_map(|file| {
                 migrate::get_dotted(&file.values, "hooksConfig.disabled")?.as_array()
             });
@@ -62,8 +62,8 @@ pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, 
     for file in &files {
         let source = source_of(file.layer);
         let Some(hooks) = file.values.get("hooks").and_then(Value::as_object) else { continue };
-        let mut of_file = read_file(hooks, source, &file.path, &mut found.warnings);
-        for hook in &mut of_file {
+        let mut file_hooks = read_file(hooks, source, &file.path, &mut found.warnings);
+        for hook in &mut file_hooks {
             let off = if source == HookSource::Project { &off_here } else { &off_everywhere };
             hook.disabled = off.iter().any(|name| *name == hook.name || *name == hook.command);
             hook.accepted =
@@ -71,9 +71,9 @@ pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, 
         }
         if source == HookSource::Project {
             // A project file that is the same as the user's file adds nothing.
-            of_file.retain(|hook| !found.hooks.iter().any(|known| known.is_equivalent(hook)));
+            file_hooks.retain(|hook| !found.hooks.iter().any(|known| known.is_equivalent(hook)));
         }
-        found.hooks.extend(of_file);
+        found.hooks.extend(file_hooks);
     }
     for extension in extensions.active() {
         let mut hooks = extension_hooks(extension, &mut found.warnings);
@@ -165,8 +165,8 @@ fn read_accepted_hashes(dirs: &UserDirs, project: &Path) -> Result<Vec<String>, 
 /// # Errors
 /// Returns an error if `~/.parallax/accepted-hooks.json` cannot be used or written.
 pub fn accept_hooks(dirs: &UserDirs, project: &Path, hooks: &[Hook]) -> Result<(), ConfigError> {
-    let of_project = hooks.iter().filter(|hook| hook.source == HookSource::Project);
-    let hashes: Vec<String> = of_project.map(|hook| hook.hash(project)).collect();
+    let project_hooks = hooks.iter().filter(|hook| hook.source == HookSource::Project);
+    let hashes: Vec<String> = project_hooks.map(|hook| hook.hash(project)).collect();
     let name = project_key(project);
     json_state_file::update(&register(dirs), |known| match known.get(&name) {
         Some(entry) => entry.set_value(hashes.into()),

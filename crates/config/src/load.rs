@@ -90,8 +90,8 @@ impl Config {
     pub fn user_variable(&self, name: &str) -> Option<&str> {
         let file = self.environment.dotenv_file().and_then(Path::parent);
         let dirs = [&self.dirs.parallax, &self.dirs.gemini, &self.dirs.user];
-        let of_user = file.is_some_and(|directory| dirs.iter().any(|home| *home == directory));
-        match of_user {
+        let is_user_file = file.is_some_and(|directory| dirs.iter().any(|home| *home == directory));
+        match is_user_file {
             true => self.environment.get(name),
             false => self.environment.process_variable(name),
         }

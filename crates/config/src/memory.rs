@@ -119,9 +119,9 @@ impl Memory {
         let block = |files: &[MemoryFile], name: &str| {
             Some(format!("<{name}>\n{}\n</{name}>", blocks(files, cwd)?))
         };
-        let of_extensions = block(&self.extensions, "extension_context");
-        let of_project = block(&self.project, "project_context");
-        let blocks: Vec<String> = of_extensions.into_iter().chain(of_project).collect();
+        let extension_text = block(&self.extensions, "extension_context");
+        let project_text = block(&self.project, "project_context");
+        let blocks: Vec<String> = extension_text.into_iter().chain(project_text).collect();
         (!blocks.is_empty()).then(|| blocks.join("\n"))
     }
 }

@@ -105,10 +105,10 @@ pub fn prompt_files(sources: &PromptFileSources<'_>) -> Result<PromptFiles, Conf
     let project_directories = FOLDERS.map(|directory| sources.cwd.join(directory));
     let project_directories =
         project_directories.into_iter().filter(|folder| sources.trusted && !dirs.contains(folder));
-    for (folder, of_project) in
+    for (folder, is_project) in
         dirs.iter().cloned().map(|it| (it, false)).chain(project_directories.map(|it| (it, true)))
     {
-        let root = of_project.then_some(sources.cwd);
+        let root = is_project.then_some(sources.cwd);
         found.append.extend(read_prompt_file(&folder.join(APPEND), root, &mut found.warnings));
         add_sections(&folder.join("prompt"), root, sources, &mut found);
     }

@@ -34,9 +34,9 @@ pub fn similar_names<'a>(input: &str, known: impl Iterator<Item = &'a str>) -> V
 
 /// Returns whether the names differ only by two swapped neighboring characters.
 fn is_transposition(one: &str, other: &str) -> bool {
-    let differing: Vec<(usize, (char, char))> =
+    let differences: Vec<(usize, (char, char))> =
         one.chars().zip(other.chars()).enumerate().filter(|(_, (a, b))| a != b).collect();
-    match differing.as_slice() {
+    match differences.as_slice() {
         [(at, (a, b)), (next, (c, d))] => {
             *next == at + 1 && a == d && b == c && one.chars().count() == other.chars().count()
         }

@@ -107,12 +107,12 @@ pub async fn examine(
     let platform = platform();
     let (own_options, name) = (options.clone(), name.to_owned());
     let machine = tokio::task::spawn_blocking(move || machine::checks(&own_options, &name));
-    let preparing = tokio::task::spawn_blocking(move || SessionConfig::prepare(options));
+    let prepare_task = tokio::task::spawn_blocking(move || SessionConfig::prepare(options));
     let mut checks = match machine.await {
         Ok(checks) => checks,
         Err(error) => vec![failed_check("machine", "Machine", &error.to_string())],
     };
-    match preparing.await {
+    match prepare_task.await {
         Ok(Ok(launch)) => {
             let setting_up = launch.clone();
             let setup = tokio::task::spawn_blocking(move || {

@@ -79,19 +79,19 @@ async fn unusable_settings(launch: &SessionConfig) -> Vec<DoctorCheck> {
         (parallax_http::invalid_proxies(&env), parallax_http::unusable_roots(&roots))
     });
     let (proxies, roots) = lookup.await.unwrap_or_default();
-    let of_proxy = |name: &str| {
+    let proxy_check = |name: &str| {
         let detail = format!("`{name}` is not a proxy URL, so requests do not use it");
         check("proxy-variable", CheckStatus::Error, "Proxy", detail)
             .with_fix(format!("Correct `{name}`, for example `http://proxy.example:3128`."))
     };
-    let of_roots = |problem: &String| {
+    let certificate_check = |problem: &String| {
         check("certificates", CheckStatus::Error, "Certificates", format!("not used: {problem}"))
             .with_fix(
                 "Correct `NODE_EXTRA_CA_CERTS` (or `SSL_CERT_FILE`): it names a file with \
                  certificates in PEM form.",
             )
     };
-    proxies.into_iter().map(of_proxy).chain(roots.iter().map(of_roots)).collect()
+    proxies.into_iter().map(proxy_check).chain(roots.iter().map(certificate_check)).collect()
 }
 
 /// Returns the base URL of the model's provider; `None` without credentials, which another check
@@ -191,8 +191,8 @@ async fn connection(
     is_local: bool,
 ) -> Result<Vec<DoctorCheck>, Vec<DoctorCheck>> {
     let what = if proxy.is_some() { "the proxy" } else { "the service" };
-    let resolving = tokio::time::timeout(STEP_LIMIT, lookup_host((host.as_str(), *port))).await;
-    let addresses: Vec<_> = match resolving {
+    let resolved = tokio::time::timeout(STEP_LIMIT, lookup_host((host.as_str(), *port))).await;
+    let addresses: Vec<_> = match resolved {
         Ok(Ok(addresses)) => addresses.collect(),
         Ok(Err(error)) => return Err(vec![name_error(host, what, &error.to_string())]),
         Err(_) => return Err(vec![name_error(host, what, "no response within 5 s")]),
@@ -242,8 +242,8 @@ fn name_error(host: &str, what: &str, reason: &str) -> DoctorCheck {
 /// Sends a request without a key and compares the clocks.
 async fn check_service(launch: &SessionConfig, base: &Url) -> (Vec<DoctorCheck>, bool) {
     let options = client_options(launch, base);
-    let building = tokio::task::spawn_blocking(move || parallax_http::client(&options));
-    let client = match building.await {
+    let client_task = tokio::task::spawn_blocking(move || parallax_http::client(&options));
+    let client = match client_task.await {
         Ok(Ok(client)) => client,
         Ok(Err(error)) => {
             let failed = check("tls", CheckStatus::Error, "Service", error.to_string()).with_fix(

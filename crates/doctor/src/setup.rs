@@ -366,7 +366,7 @@ fn companion(launch: &SessionConfig) -> Option<DoctorCheck> {
 
 /// Probes the MCP servers.
 pub(crate) async fn servers(launch: &SessionConfig) -> Vec<DoctorCheck> {
-    let probing = tokio::time::timeout(SERVERS_LIMIT, launch.mcp_manager().probe()).await;
+    let probe_result = tokio::time::timeout(SERVERS_LIMIT, launch.mcp_manager().probe()).await;
     let entries = launch.mcp_manager().servers().errors;
     let unusable = entries.iter().map(|error| {
         let id = format!("mcp.{}", error.name);
@@ -374,7 +374,7 @@ pub(crate) async fn servers(launch: &SessionConfig) -> Vec<DoctorCheck> {
         DoctorCheck::new(&id, CheckStatus::Error, &title, error.reason.clone())
             .with_fix(format!("Correct or remove the entry `mcpServers.{}`.", error.name))
     });
-    let Ok((probes, _)) = probing else {
+    let Ok((probes, _)) = probe_result else {
         let reason = format!("a server did not respond within {} s", SERVERS_LIMIT.as_secs());
         return vec![
             DoctorCheck::new("mcp", CheckStatus::Error, "MCP servers", reason)

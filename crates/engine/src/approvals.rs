@@ -183,10 +183,10 @@ impl ApprovalState {
             policy_decision.always_ask = true;
         }
         // Permission to run without the sandbox applies to one call.
-        let lasting = policy_decision.kind == Decision::Ask
+        let can_persist = policy_decision.kind == Decision::Ask
             && !policy_decision.always_ask
             && !effects.permissions.outside;
-        let rules = match lasting && self.limits.allow_session {
+        let rules = match can_persist && self.limits.allow_session {
             true => self.policy_engine.suggested_rules(&query, &effects.permissions),
             false => Vec::new(),
         };

@@ -57,8 +57,8 @@ impl SessionCheckpoints {
         inbox: &mut Inbox,
     ) -> Result<UndoResult, String> {
         let checkpoints = self.store.clone().ok_or(DISABLED)?;
-        let undoing = tokio::task::spawn_blocking(move || checkpoints.undo(turn, force));
-        let undone = inbox.while_receiving(undoing).await;
+        let undo_task = tokio::task::spawn_blocking(move || checkpoints.undo(turn, force));
+        let undone = inbox.while_receiving(undo_task).await;
         undone.unwrap_or_else(|_| Err("the undo crashed (this is a bug)".into()))
     }
 
@@ -70,9 +70,9 @@ impl SessionCheckpoints {
             ..UndoResult::default()
         };
         let Some(checkpoints) = self.store.clone() else { return problem(DISABLED) };
-        let undoing =
+        let undo_task =
             tokio::task::spawn_blocking(move || undo_turns(checkpoints.as_ref(), request));
-        let undone = inbox.while_receiving(undoing).await;
+        let undone = inbox.while_receiving(undo_task).await;
         undone.unwrap_or_else(|_| problem("the undo crashed (this is a bug)"))
     }
 

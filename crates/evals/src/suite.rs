@@ -84,8 +84,8 @@ impl Suite {
             ));
         }
         if let AnswerSource::Replay(file) = &self.answers {
-            let of_cases = || self.cases.iter().map(Case::recording).collect();
-            let files = file.clone().map_or_else(of_cases, |file| vec![file]);
+            let case_recordings = || self.cases.iter().map(Case::recording).collect();
+            let files = file.clone().map_or_else(case_recordings, |file| vec![file]);
             if let Some(missing) = files.iter().find(|file| !file.is_file()) {
                 let problem = "the recording is missing; create it with `--record`";
                 return Err(EvalError::path(missing, problem));

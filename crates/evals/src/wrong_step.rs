@@ -43,7 +43,7 @@ pub(crate) fn first_wrong_step(
         return None;
     }
     let failed_checks = results.iter().enumerate().filter(|(_, result)| !result.pass);
-    let of_checks = failed_checks.map(|(at, result)| {
+    let steps_of_checks = failed_checks.map(|(at, result)| {
         let detail = result.detail.as_deref().unwrap_or("the check failed");
         let problem = format!("{}: {detail}", result.kind);
         // The judge's result has no check.
@@ -51,9 +51,9 @@ pub(crate) fn first_wrong_step(
         call.and_then(|index| step_of_call(run, index, &problem))
             .unwrap_or_else(|| step_of_answer(run, &problem))
     });
-    let of_error = run.error.iter().map(|error| step_of_answer(run, error));
+    let step_of_error = run.error.iter().map(|error| step_of_answer(run, error));
     // If a step has several problems, the first counts.
-    failed_call.into_iter().chain(of_error).chain(of_checks).min_by_key(|step| step.step)
+    failed_call.into_iter().chain(step_of_error).chain(steps_of_checks).min_by_key(|step| step.step)
 }
 
 /// Returns the call that a failed check is about.

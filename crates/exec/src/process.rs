@@ -146,7 +146,7 @@ impl RunningCommand {
     ) -> NextStep {
         let closing = self.processes.closing_token();
         let mut buffer = vec![0; READ];
-        let mut killing: Option<JoinHandle<()>> = None;
+        let mut kill_task: Option<JoinHandle<()>> = None;
         let mut killed = false;
         let mut abandon_at = None;
         let mut drain_until = None;
@@ -154,7 +154,7 @@ impl RunningCommand {
         loop {
             let drained =
                 self.at_end || drain_until.is_some_and(|until: Instant| until <= Instant::now());
-            if self.exit.is_some() && killing.is_none() && drained {
+            if self.exit.is_some() && kill_task.is_none() && drained {
                 break;
             }
             let stoppable = self.stop.is_none() && self.exit.is_none();
@@ -172,11 +172,11 @@ impl RunningCommand {
                     self.exit = Some(exit);
                     drain_until = Some(Instant::now() + DRAIN);
                 }
-                Some(()) = async { match &mut killing {
+                Some(()) = async { match &mut kill_task {
                     Some(task) => { drop(task.await); Some(()) }
                     None => std::future::pending().await,
                 } } => {
-                    killing = None;
+                    kill_task = None;
                     killed = true;
                     abandon_at = Some(Instant::now() + KILL_WAIT_TIMEOUT);
                 }
@@ -210,7 +210,7 @@ impl RunningCommand {
                 () = wait_until(detach_at), if foreground && stoppable => return NextStep::Detach,
                 () = wait_until(drain_until), if !self.at_end && self.exit.is_some() => {
                     // The shell ended, but a kill may still be in progress.
-                    if killing.is_some() {
+                    if kill_task.is_some() {
                         drain_until = Some(Instant::now() + DRAIN);
                     }
                 }
@@ -231,7 +231,7 @@ impl RunningCommand {
             if let Some(stop) = stop {
                 self.stop = Some(stop);
                 let tree = self.tree.clone();
-                killing =
+                kill_task =
                     Some(tokio::task::spawn_blocking(move || process_tree::terminate(&[tree])));
             }
         }

@@ -200,7 +200,7 @@ impl Processes {
 
     /// Updates the states of orphans and reaps the dead.
     fn refresh(&self) {
-        let _collecting = self.lock_collecting();
+        let _collection_lock = self.lock_collecting();
         let orphans = self.shared.state().history.running_orphans();
         for pid in orphans {
             let exit = process_tree::collect(pid);
@@ -347,7 +347,7 @@ impl Processes {
         let processes = self.without_owner();
         let look = move || {
             let mut processes_in = tree.processes_in(&ProcessTable::read());
-            let _collecting = processes.lock_collecting();
+            let _collection_lock = processes.lock_collecting();
             for pid in processes_in.zombies.drain(..) {
                 if let Some(exit) = process_tree::collect(pid) {
                     processes.record_end(pid, Some(exit));

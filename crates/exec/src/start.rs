@@ -79,11 +79,11 @@ pub(crate) async fn start(
         None => (shell.program.clone().into(), arguments, SessionLeader::from_helper(helper)),
         Some(plan) => {
             let inner = shell.program.clone();
-            let wrapping = tokio::task::spawn_blocking(move || {
+            let sandbox_task = tokio::task::spawn_blocking(move || {
                 shared_sandbox::wrap(plan, &session_namespaces, &inner, &arguments)
             });
             let (program, arguments) =
-                wrapping.await.map_err(|error| StartError::Sandbox(error.to_string()))??;
+                sandbox_task.await.map_err(|error| StartError::Sandbox(error.to_string()))??;
             // The supervisor of the command also leads its session.
             (program, arguments, SessionLeader::Supervisor)
         }
@@ -92,8 +92,8 @@ pub(crate) async fn start(
     let mode = command.mode;
     let failed =
         |source| StartError::Spawn { program: shell.program.display().to_string(), source };
-    let starting = tokio::task::spawn_blocking(move || start_in_mode(&spawn, &leader, mode));
-    match starting.await {
+    let start_task = tokio::task::spawn_blocking(move || start_in_mode(&spawn, &leader, mode));
+    match start_task.await {
         Ok(started) => started.map_err(failed),
         Err(error) => Err(failed(std::io::Error::other(error))),
     }

@@ -94,9 +94,9 @@ impl Processes {
             None => (found.into_os_string(), arguments),
             Some(plan) => {
                 let session_namespaces = self.shared_namespaces();
-                let wrapping =
+                let sandbox_task =
                     move || shared_sandbox::wrap(plan, &session_namespaces, &found, &arguments);
-                let wrapped = tokio::task::spawn_blocking(wrapping).await;
+                let wrapped = tokio::task::spawn_blocking(sandbox_task).await;
                 wrapped.map_err(|error| StartError::Sandbox(error.to_string()))??
             }
         };

@@ -116,14 +116,14 @@ impl GithubClient {
     /// Returns an error if the download fails.
     pub(crate) fn download(&self, address: &str, file: &Path) -> Result<(), String> {
         let client = self.client()?;
-        let of_github = ["https://github.com/", "https://api.github.com/"]
+        let is_github_url = ["https://github.com/", "https://api.github.com/"]
             .into_iter()
             .chain(self.service.as_deref())
             .any(|start| address.starts_with(start));
         block(async {
             let mut request =
                 client.get(address).header("Accept", "application/octet-stream").timeout(DOWNLOAD);
-            if let Some(token) = self.token.as_ref().filter(|_| of_github) {
+            if let Some(token) = self.token.as_ref().filter(|_| is_github_url) {
                 request = request.bearer_auth(token);
             }
             let failed = |error: reqwest::Error| {

@@ -70,7 +70,7 @@ impl TextEncoding {
 
     /// Returns the encoding that the first bytes of a file ([`HEAD`] are enough) show without doubt,
     /// and the length of the mark: that of a byte order mark, or UTF-16 without one.
-    pub fn of_head(bytes: &[u8]) -> Option<(Self, usize)> {
+    pub fn from_byte_order_mark(bytes: &[u8]) -> Option<(Self, usize)> {
         let head = bytes.get(..HEAD).unwrap_or(bytes);
         Self::from_mark(head).or_else(|| utf16_without_mark(head).map(|encoding| (encoding, 0)))
     }
@@ -264,7 +264,7 @@ impl EncodeError {
 
 /// Decodes a whole file: by its mark, as UTF-16 or UTF-8, or by detection.
 pub fn decode(bytes: &[u8]) -> DecodedFile {
-    if let Some((encoding, mark)) = TextEncoding::of_head(bytes) {
+    if let Some((encoding, mark)) = TextEncoding::from_byte_order_mark(bytes) {
         let (text, malformed) = encoding.decode(bytes.get(mark..).unwrap_or_default());
         return DecodedFile { text, encoding, bom: mark > 0, malformed };
     }
@@ -354,7 +354,7 @@ impl DecodedFile {
 /// UTF-32, and have many control characters (a few, if they are neither UTF-8 nor mostly ASCII) or
 /// many NUL characters. Text with a few NUL characters is text.
 pub fn looks_binary(head: &[u8]) -> bool {
-    if head.is_empty() || TextEncoding::of_head(head).is_some() {
+    if head.is_empty() || TextEncoding::from_byte_order_mark(head).is_some() {
         return false;
     }
     let nul = head.iter().filter(|byte| **byte == 0).count();

@@ -44,10 +44,10 @@ impl GeminiIgnore {
 
     /// Whether the rules name the entry itself, ignoring its parents.
     pub fn names(&self, path: &Path, is_directory: bool) -> bool {
-        let of_builds = |name: &str| path.file_name().is_some_and(|found| found == name);
+        let is_build_output = |name: &str| path.file_name().is_some_and(|found| found == name);
         let named = self.rules.entry(path, is_directory);
         named.is_some_and(|by| by.source == RuleSource::Gemini)
-            && !(is_directory && OF_BUILDS.iter().any(|name| of_builds(name)))
+            && !(is_directory && OF_BUILDS.iter().any(|name| is_build_output(name)))
     }
 
     /// Whether the rules name the path, one of its parents, or its link target.

@@ -97,7 +97,7 @@ fn read_from(
     let mut chunk = vec![0; chunk_size(metadata.size)];
     let mut length = fill(&mut source, &mut chunk)?;
     let head = chunk.get(..length).unwrap_or_default();
-    let mark = TextEncoding::of_head(head);
+    let mark = TextEncoding::from_byte_order_mark(head);
     let unit = mark.map_or(1, |(encoding, _)| encoding.unit_bytes());
     let mut skip = mark.map_or(0, |(_, length)| length);
     let mut splitter = LineSplitter::new(range, mark.map(|(encoding, _)| encoding));

@@ -124,7 +124,7 @@ impl CredentialSource {
             (None, Some(path)) => (false, path.clone()),
             (None, None) => return Ok(None),
         };
-        let reading = tokio::task::spawn_blocking(move || {
+        let read_task = tokio::task::spawn_blocking(move || {
             let display_path = path.display();
             match read_limited(&path) {
                 Ok(text) => serde_json::from_str(&text).map(Some).map_err(|error| {
@@ -137,7 +137,7 @@ impl CredentialSource {
                 Err(error) => Err(format!("the file `{display_path}` cannot be read: {error}")),
             }
         });
-        reading.await.map_err(|error| error.to_string())?
+        read_task.await.map_err(|error| error.to_string())?
     }
 
     /// Returns a token with these scopes.
@@ -160,8 +160,8 @@ impl CredentialSource {
     ) -> Result<AccessToken, String> {
         if text(file, "type").is_ok_and(|kind| kind == "impersonated_service_account") {
             let inner = file.get("source_credentials").unwrap_or(&Value::Null);
-            let acting = self.plain(client, inner, &[CLOUD_PLATFORM.to_owned()]).await?;
-            return self.impersonate(client, file, &acting, scopes).await;
+            let source_token = self.plain(client, inner, &[CLOUD_PLATFORM.to_owned()]).await?;
+            return self.impersonate(client, file, &source_token, scopes).await;
         }
         self.plain(client, file, scopes).await
     }
@@ -222,7 +222,7 @@ impl CredentialSource {
         &self,
         client: &Client,
         file: &Value,
-        acting: &AccessToken,
+        source_token: &AccessToken,
         scopes: &[String],
     ) -> Result<AccessToken, String> {
         let url = safe(&text(file, "service_account_impersonation_url")?)?;
@@ -232,7 +232,7 @@ impl CredentialSource {
             .unwrap_or(LIFETIME);
         let body = json!({"scope": scopes, "lifetime": format!("{seconds}s"),
             "delegates": file.get("delegates").cloned().unwrap_or_else(|| json!([]))});
-        let request = client.post(url).bearer_auth(&acting.text).json(&body);
+        let request = client.post(url).bearer_auth(&source_token.text).json(&body);
         let response = response(request).await?;
         Ok(AccessToken::with_lifetime(text(&response, "accessToken")?, seconds))
     }
@@ -399,7 +399,7 @@ async fn send_once(request: RequestBuilder) -> Result<String, (String, bool)> {
     let sent = request.try_clone().and_then(|request| request.build().ok());
     let host = sent.as_ref().and_then(|it| it.url().host_str()).unwrap_or_default().to_owned();
     let secrets = sent.as_ref().map(secrets_of).unwrap_or_default();
-    let reading = async {
+    let read_body = async {
         let failed = |error: parallax_http::reqwest::Error| {
             last(format!("cannot reach `{host}`: {}", Failure::from(error).message))
         };
@@ -427,7 +427,7 @@ async fn send_once(request: RequestBuilder) -> Result<String, (String, bool)> {
         let is_busy = status.is_server_error() || status.as_u16() == 429;
         Err((format!("{status} {reason}").trim().to_owned(), is_busy))
     };
-    let read = tokio::time::timeout(RESPONSE_LIMIT, reading).await;
+    let read = tokio::time::timeout(RESPONSE_LIMIT, read_body).await;
     read.unwrap_or_else(|_| Err(last(format!("no response within {} s", RESPONSE_LIMIT.as_secs()))))
 }
 

@@ -168,10 +168,10 @@ impl TokenSource {
         match purpose {
             TokenPurpose::Access(scopes) => source.token(client, scopes).await,
             TokenPurpose::Identity { audience, account } => {
-                let acting = source.token(client, &[CLOUD_PLATFORM.to_owned()]).await?;
+                let source_token = source.token(client, &[CLOUD_PLATFORM.to_owned()]).await?;
                 let url = source.services.identity_of(account);
                 let body = json!({"audience": audience, "includeEmail": true});
-                let request = client.post(url).bearer_auth(&acting.text).json(&body);
+                let request = client.post(url).bearer_auth(&source_token.text).json(&body);
                 let response = credentials::response(request).await?;
                 let token = text(&response, "token")?;
                 let seconds = seconds_left(&token).unwrap_or(3_600);

@@ -186,8 +186,8 @@ pub(crate) fn session_hook_runner(
     }
     let HookList { hooks, mut warnings } = list()?;
     // Problems of extension hooks are reported with their extension.
-    let of_project = |hook: &&Hook| hook.source == HookSource::Project;
-    let waiting = hooks.iter().filter(of_project);
+    let is_project_hook = |hook: &&Hook| hook.source == HookSource::Project;
+    let waiting = hooks.iter().filter(is_project_hook);
     let unaccepted: Vec<_> = waiting
         .filter(|hook| !hook.accepted && !hook.disabled)
         .map(|hook| code_text(hook.title()))
@@ -211,8 +211,8 @@ pub(crate) fn session_hook_runner(
     let transcript =
         TranscriptFile::new(hook_session.journal, hook_session.keys, hook_session.transcript);
     let project = config.project.clone();
-    let of_project = |hook: &Hook| hook.source == HookSource::Project;
-    let hash = |hook: &Hook| of_project(hook).then(|| hook.hash(&project));
+    let is_project_hook = |hook: &Hook| hook.source == HookSource::Project;
+    let hash = |hook: &Hook| is_project_hook(hook).then(|| hook.hash(&project));
     let hashes = hooks.iter().map(hash).collect();
     let shared = HookContext {
         notifies: config.settings.flag("hooksConfig.notifications"),
@@ -496,10 +496,10 @@ impl HookContext {
         hook: &Hook,
         trigger: &Trigger,
     ) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
-        let of_user = matches!(hook.source, HookSource::User | HookSource::System);
+        let is_user_hook = matches!(hook.source, HookSource::User | HookSource::System);
         let mut environment = match hook.sandbox {
             true => self.shell.environment().variables,
-            false => self.shell.hook_environment(of_user).variables,
+            false => self.shell.hook_environment(is_user_hook).variables,
         };
         if hook.extension.is_some() {
             // Only the user's variables that the extension's settings name.
@@ -541,12 +541,12 @@ impl HookContext {
         options.enabled = true;
         let (command, project, mode) =
             (quote_variables(&hook.command), self.project.clone(), self.mode);
-        let preparing = tokio::task::spawn_blocking(move || {
+        let sandbox_task = tokio::task::spawn_blocking(move || {
             let roots = [project.clone()];
             let none = Permissions::default();
             prepare_sandbox(&options, &command, &project, &roots, mode, &none, environment)
         });
-        let prepared = preparing.await.map_err(|error| error.to_string())??;
+        let prepared = sandbox_task.await.map_err(|error| error.to_string())??;
         Ok((Some(prepared.0), prepared.1))
     }
 }

@@ -40,8 +40,8 @@ impl HookContext {
             Some(file) => self.project.join(self.expand_home(file)),
         };
         let display_path = path.display().to_string();
-        let writing = tokio::task::spawn_blocking(move || append(&path, &input));
-        match writing.await {
+        let append_task = tokio::task::spawn_blocking(move || append(&path, &input));
+        match append_task.await {
             Ok(Ok(())) => HookResult::default(),
             Ok(Err(error)) => HookResult::from_failure(hook, &format!("`{display_path}`: {error}")),
             Err(error) => HookResult::from_failure(hook, &error.to_string()),

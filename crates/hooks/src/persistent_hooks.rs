@@ -160,9 +160,10 @@ impl HookProcess {
         loop {
             let mut answer = Vec::new();
             let max_bytes = u64::try_from(MAX_PIPED_OUTPUT).unwrap_or(u64::MAX);
-            let reading = (&mut self.stdout).take(max_bytes).read_until(b'\n', &mut answer).await;
+            let read_result =
+                (&mut self.stdout).take(max_bytes).read_until(b'\n', &mut answer).await;
             let is_whole = answer.ends_with(b"\n");
-            match reading {
+            match read_result {
                 Ok(_) if is_whole => {}
                 Ok(_) if answer.len() >= MAX_PIPED_OUTPUT => {
                     return Err(format!("its response is longer than {MAX_PIPED_OUTPUT} bytes"));

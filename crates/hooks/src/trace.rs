@@ -102,8 +102,8 @@ impl Trace {
             answer: answer.to_owned(),
             text: sanitize(&text, TEXT),
         };
-        let writing = tokio::task::spawn_blocking(move || append(&path, &entry));
-        if let Ok(Err(error)) = writing.await {
+        let append_task = tokio::task::spawn_blocking(move || append(&path, &entry));
+        if let Ok(Err(error)) = append_task.await {
             tracing::debug!(%error, "failed to record the run of a hook");
         }
     }

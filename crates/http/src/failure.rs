@@ -92,10 +92,10 @@ fn kind(error: &reqwest::Error) -> FailureKind {
             false => FailureKind::Timeout,
         };
     }
-    let of_cause = kind_of_chain(error);
+    let cause_kind = kind_of_chain(error);
     let otherwise =
         || if error.is_connect() { FailureKind::Connection } else { FailureKind::Other };
-    of_cause.unwrap_or_else(otherwise)
+    cause_kind.unwrap_or_else(otherwise)
 }
 
 /// Returns the kind of the first cause that determines it.

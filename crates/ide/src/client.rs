@@ -134,8 +134,8 @@ impl CompanionClient {
             }
             ServerAddress::Stdio(command) => {
                 let sink = messages.clone();
-                let starting = StdioTransport::start(command, options, sink, disconnected.clone());
-                Transport::Stdio(starting.await?)
+                let start = StdioTransport::start(command, options, sink, disconnected.clone());
+                Transport::Stdio(start.await?)
             }
         };
         let first_id = match &transport {
@@ -254,14 +254,14 @@ impl CompanionClient {
     }
 
     async fn send(&self, message: &Value, limit: Duration) -> Result<(), RequestError> {
-        let sending = async {
+        let send_requests = async {
             match &self.transport {
                 Transport::Http(http) => http.post(message, &self.messages).await,
                 Transport::Stdio(stdio) => stdio.write(message).await,
             }
         };
         let sent = tokio::select! {
-            sent = tokio::time::timeout(limit, sending) => sent,
+            sent = tokio::time::timeout(limit, send_requests) => sent,
             () = self.disconnected.cancelled() => return Err(connection_lost()),
         };
         sent.unwrap_or(Err(RequestError::TimedOut { seconds: limit.as_secs() }))
@@ -278,7 +278,7 @@ impl CompanionClient {
         let (reply, mut response) = oneshot::channel();
         self.messages.pending.with(|pending| pending.insert(id, reply));
         let _forgotten = PendingGuard { pending: &self.messages.pending, id };
-        let answering = async {
+        let answer_requests = async {
             match &self.transport {
                 Transport::Http(http) => {
                     http.post(&message, &self.messages).await?;
@@ -289,7 +289,7 @@ impl CompanionClient {
             (&mut response).await.map_err(|_| connection_lost())
         };
         let answered = tokio::select! {
-            answered = tokio::time::timeout(limit, answering) => answered,
+            answered = tokio::time::timeout(limit, answer_requests) => answered,
             () = self.disconnected.cancelled() => return Err(connection_lost()),
         };
         let message =

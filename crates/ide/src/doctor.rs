@@ -96,8 +96,9 @@ async fn attempt(
     version: &str,
 ) -> (String, Result<String, String>) {
     let (incoming, _received) = mpsc::channel(1);
-    let connecting = CompanionClient::connect(&candidate.address, options, version, incoming);
-    let result = match tokio::time::timeout(TIME_LIMIT, connecting).await {
+    let connection_attempt =
+        CompanionClient::connect(&candidate.address, options, version, incoming);
+    let result = match tokio::time::timeout(TIME_LIMIT, connection_attempt).await {
         Ok(Ok(client)) => {
             let diffs = if client.can_diff { "with diffs" } else { "without diffs" };
             Ok(format!("works, {diffs}"))

@@ -88,10 +88,10 @@ impl Backend {
                 // Only hexadecimal digits and plain words, so that nothing must be quoted.
                 let (service, account, label) = (at.service, plain(at.account), plain(label));
                 let secret = hexadecimal(secret.as_bytes());
-                let order = format!(
+                let command = format!(
                     "add-generic-password -U -s {service} -a {account} -l {label} -w {secret}\n"
                 );
-                run(program, &["-i"], &order, UNLOCK_TIMEOUT)?.into_result()
+                run(program, &["-i"], &command, UNLOCK_TIMEOUT)?.into_result()
             }
         }
     }
@@ -133,8 +133,8 @@ impl ProgramResult {
     }
 }
 
-fn attributes<'a>(order: &'a str, at: SecretLocation<'a>) -> Vec<&'a str> {
-    vec![order, "service", at.service, "account", at.account]
+fn attributes<'a>(command: &'a str, at: SecretLocation<'a>) -> Vec<&'a str> {
+    vec![command, "service", at.service, "account", at.account]
 }
 
 /// Converts a name to one plain word.

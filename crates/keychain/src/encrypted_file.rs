@@ -211,14 +211,14 @@ fn key(user: &str) -> KeyBytes {
 fn users() -> Vec<String> {
     let id = rustix::process::geteuid().as_raw().to_string();
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let of_system = accounts.lines().find_map(|line| {
+    let system_user = accounts.lines().find_map(|line| {
         let mut fields = line.split(':');
         let name = fields.next()?;
         (fields.nth(1)? == id).then(|| name.to_owned())
     });
     let variables = ["USER", "LOGNAME"].map(|name| std::env::var(name).ok());
     let mut users: Vec<String> = Vec::new();
-    for user in std::iter::once(of_system).chain(variables).flatten() {
+    for user in std::iter::once(system_user).chain(variables).flatten() {
         if !user.is_empty() && !users.contains(&user) {
             users.push(user);
         }

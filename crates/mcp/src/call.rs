@@ -159,14 +159,14 @@ pub(crate) async fn request(
         }
         options.meta = Some(meta);
     }
-    let sending = peer.send_request_with_option(request, options);
+    let request_sent = peer.send_request_with_option(request, options);
     let handle = tokio::select! {
         biased;
         () = cancel.cancelled() => return Err(McpError::Cancelled),
-        handle = sending => handle.map_err(service_error)?,
+        handle = request_sent => handle.map_err(service_error)?,
         () = sleep(timeout) => return Err(McpError::Timeout { after: timeout }),
     };
-    let listening = listeners.add(&handle.progress_token, progress);
+    let listener = listeners.add(&handle.progress_token, progress);
     let id = handle.id.clone();
     let over = tokio::select! {
         biased;
@@ -176,7 +176,7 @@ pub(crate) async fn request(
                 .map_err(|error| McpError::Protocol { message: error.to_string() });
         }
         () = cancel.cancelled() => McpError::Cancelled,
-        after = wait_for_timeout(started_at, timeout, &listening) => McpError::Timeout { after },
+        after = wait_for_timeout(started_at, timeout, &listener) => McpError::Timeout { after },
     };
     let reason = match over {
         McpError::Cancelled => "the user cancelled it",
@@ -192,11 +192,11 @@ pub(crate) async fn request(
 async fn wait_for_timeout(
     started_at: Instant,
     timeout: Duration,
-    listening: &ListenerGuard,
+    listener: &ListenerGuard,
 ) -> Duration {
     let longest = timeout.saturating_mul(LONGER);
     loop {
-        let moved = listening.last_progress().unwrap_or(started_at);
+        let moved = listener.last_progress().unwrap_or(started_at);
         let remaining = longest.saturating_sub(started_at.elapsed());
         if remaining.is_zero() {
             return longest;

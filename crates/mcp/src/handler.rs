@@ -118,14 +118,14 @@ impl ClientHandler for Handler {
             _ => return Ok(decline()),
         };
         let Some(_place) = server.requests.acquire() else { return Ok(decline()) };
-        let asking = asker.ask(&server.name, question);
+        let user_request = asker.ask(&server.name, question);
         let answer = tokio::select! {
             biased;
             () = context.ct.cancelled() => return Ok(ElicitResult::new(ElicitationAction::Cancel)),
             () = server.requests.wait_for_calls() => {
                 return Ok(ElicitResult::new(ElicitationAction::Cancel));
             }
-            answer = tokio::time::timeout(TIMEOUT, asking) => answer.unwrap_or(UserResponse::Cancel),
+            answer = tokio::time::timeout(TIMEOUT, user_request) => answer.unwrap_or(UserResponse::Cancel),
         };
         if answer == UserResponse::Never {
             server.requests.stop();

@@ -147,8 +147,8 @@ impl Servers {
             let params = GetPromptRequestParams::new(prompt).with_arguments(arguments.collect());
             GetPromptRequest::new(params).into()
         };
-        let asking = of.ask(request, RequestOptions::with_timeout(of.config.timeout), true);
-        let (result, _) = asking.await;
+        let prompt_request = of.ask(request, RequestOptions::with_timeout(of.config.timeout), true);
+        let (result, _) = prompt_request.await;
         let result = result.map_err(|error| format!("`{prompt}` of `{server}`: {error}"))?;
         let messages = result.get("messages").and_then(Value::as_array);
         let parts = convert_messages(messages.map_or(&[], Vec::as_slice));

@@ -190,8 +190,8 @@ impl Invocation for ReadCall {
             let found = match self.servers.owner(&self.uri) {
                 None => Err(ResourceError::Unknown),
                 Some((server, uri)) => {
-                    let reading = read(&server, uri, run.cancel.clone()).await;
-                    reading.map_err(|error| ResourceError::Failed(server.failure(&error)))
+                    let read_result = read(&server, uri, run.cancel.clone()).await;
+                    read_result.map_err(|error| ResourceError::Failed(server.failure(&error)))
                 }
             };
             match found {

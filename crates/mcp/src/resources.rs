@@ -66,10 +66,10 @@ impl Servers {
             return self.find(&name).cloned().map(|server| (server, rest));
         }
         // A template may match it; only the server can tell.
-        let mut covering = self.open().filter(|server| {
+        let mut matching_servers = self.open().filter(|server| {
             server.catalog().templates.iter().any(|entry| template_matches(&entry.uri, uri))
         });
-        covering.next().cloned().map(|server| (server, uri))
+        matching_servers.next().cloned().map(|server| (server, uri))
     }
 }
 

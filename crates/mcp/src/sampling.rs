@@ -119,11 +119,11 @@ impl SamplingBudget {
                 tokens: longest,
                 remaining_tokens,
             };
-            let asking = tokio::time::timeout(TIMEOUT, asker.ask(server, question));
+            let user_request = tokio::time::timeout(TIMEOUT, asker.ask(server, question));
             let answer = tokio::select! {
                 biased;
                 () = cancel.cancelled() => UserResponse::Cancel,
-                answer = asking => answer.unwrap_or(UserResponse::Cancel),
+                answer = user_request => answer.unwrap_or(UserResponse::Cancel),
             };
             match answer {
                 UserResponse::Accept(_) => {}

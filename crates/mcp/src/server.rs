@@ -220,14 +220,14 @@ impl Server {
         }
         // Runs in a separate task, so that it continues if the caller is cancelled.
         let server = Arc::clone(self);
-        let starting = tokio::spawn(async move {
+        let start_task = tokio::spawn(async move {
             let _turn = server.starting.lock().await;
             match server.open_link() {
                 Some(peer) => Ok(peer),
                 None => server.start().await,
             }
         });
-        starting.await.unwrap_or(Err(McpError::Lost))
+        start_task.await.unwrap_or(Err(McpError::Lost))
     }
 
     pub(crate) fn open_link(&self) -> Option<Peer<RoleClient>> {
@@ -257,8 +257,8 @@ impl Server {
             true => self.config.timeout.min(HANDSHAKE),
             false => HANDSHAKE,
         };
-        let opening = tokio::time::timeout(limit, self.open());
-        let (opened, _) = self.watch_during(opening).await;
+        let open_future = tokio::time::timeout(limit, self.open());
+        let (opened, _) = self.watch_during(open_future).await;
         let opened = opened.unwrap_or(Err(McpError::Timeout { after: limit }));
         let opened = match opened {
             Err(McpError::Lost) => {

@@ -238,15 +238,15 @@ impl Servers {
     /// Waits until every server is connected or has failed, as long as the first request would
     /// wait.
     pub async fn wait_until_connected(&self) {
-        let linking = self.open().map(|server| async move { server.link().await.is_ok() });
-        let linking = futures_util::future::join_all(linking);
-        drop(tokio::time::timeout(self.inner.first_wait, linking).await);
+        let links = self.open().map(|server| async move { server.link().await.is_ok() });
+        let links = futures_util::future::join_all(links);
+        drop(tokio::time::timeout(self.inner.first_wait, links).await);
     }
 
     /// Returns the servers about which nothing is known yet but may be soon.
     pub fn starting(&self) -> Vec<String> {
-        let starting = self.open().filter(|server| server.is_starting());
-        starting.map(|server| server.config.name.clone()).collect()
+        let starting_servers = self.open().filter(|server| server.is_starting());
+        starting_servers.map(|server| server.config.name.clone()).collect()
     }
 
     /// Returns the status of all servers.

@@ -192,12 +192,12 @@ fn quota_error(
         Some(reset) => format!(", available again {reset}"),
         None => String::new(),
     };
-    let of_model = model.map(|model| format!(" of `{model}`")).unwrap_or_default();
+    let model_suffix = model.map(|model| format!(" of `{model}`")).unwrap_or_default();
     ModelError::Quota {
         daily,
         status,
         message: format!(
-            "quota exhausted: the {kind}{of_model} is used up{until} ({description}); use another model (`--model`) or another key"
+            "quota exhausted: the {kind}{model_suffix} is used up{until} ({description}); use another model (`--model`) or another key"
         ),
         reset,
     }

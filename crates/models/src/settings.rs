@@ -263,11 +263,11 @@ impl ModelConfigs {
             None => Some(0),
             Some(model) => names.iter().position(|name| name == model).map(|index| index + 1),
         };
-        let fitting =
+        let matches =
             self.overrides.iter().filter(|item| item.matches.matches_call(role, is_retry));
-        let mut fitting: Vec<_> = fitting.filter_map(|item| Some((rank(item)?, item))).collect();
-        fitting.sort_by_key(|(rank, _)| *rank);
-        for (_, item) in fitting {
+        let mut matches: Vec<_> = matches.filter_map(|item| Some((rank(item)?, item))).collect();
+        matches.sort_by_key(|(rank, _)| *rank);
+        for (_, item) in matches {
             merge(generation, &item.model_config.generate_content_config);
         }
     }
@@ -275,12 +275,12 @@ impl ModelConfigs {
     /// Returns the model that an override substitutes for a name.
     pub(crate) fn override_model(&self, name: &str) -> Option<String> {
         let lineage = self.ancestors(name);
-        let fitting = self.overrides.iter().filter(|item| {
+        let matches = self.overrides.iter().filter(|item| {
             let model = item.matches.model.as_deref();
             model.is_some_and(|model| lineage.contains(&model) && !is_preset(model))
                 && item.matches.matches_call("main", false)
         });
-        fitting.filter_map(|item| item.model_config.model.clone()).next_back()
+        matches.filter_map(|item| item.model_config.model.clone()).next_back()
     }
 
     pub(crate) fn differs_on_retry(&self) -> bool {
@@ -288,8 +288,8 @@ impl ModelConfigs {
     }
 
     pub(crate) fn context_window(&self, model: &str) -> Option<u64> {
-        let of_definition = self.definitions.get(model).and_then(|d| d.context);
-        let of_alias = || {
+        let definition_context = self.definitions.get(model).and_then(|d| d.context);
+        let alias_context = || {
             let leading_here = |alias: &&Alias| alias.model_config.model.as_deref() == Some(model);
             let by_name = self.aliases.get(model);
             by_name
@@ -297,16 +297,16 @@ impl ModelConfigs {
                 .chain(self.aliases.values().filter(leading_here))
                 .find_map(|alias| alias.context_window.or(alias.model_config.context_window))
         };
-        let of_override = || {
-            let fitting = self.overrides.iter().rev();
-            fitting
+        let override_context = || {
+            let matches = self.overrides.iter().rev();
+            matches
                 .filter(|item| item.matches.model.as_deref().is_none_or(|name| name == model))
                 .find_map(|item| item.model_config.context_window)
         };
-        of_definition
+        definition_context
             .or_else(|| self.windows.get(model).copied())
-            .or_else(of_alias)
-            .or_else(of_override)
+            .or_else(alias_context)
+            .or_else(override_context)
             .or(self.window)
             .filter(|window| *window > 0)
     }

@@ -20,12 +20,12 @@ pub(crate) async fn run(flags: SessionFlags) -> ExitCode {
     let host = Arc::new(AcpHost { flags });
     let mut signals = Signals::listen();
     let (stopped, mut signal) = tokio::sync::oneshot::channel();
-    let stopping = async move {
+    let stop = async move {
         // Not awaited after stdin has ended.
         let _ = stopped.send(signals.next().await);
     };
     let input = tokio::io::BufReader::new(tokio::io::stdin());
-    parallax_acp::serve(host, input, tokio::io::stdout(), stopping).await;
+    parallax_acp::serve(host, input, tokio::io::stdout(), stop).await;
     signal.try_recv().map_or(ExitCode::SUCCESS, ExitCode::signal)
 }
 

@@ -88,9 +88,9 @@ impl DevToolsSource for InspectedSession {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let (launch, session) = (Arc::clone(&self.launch), self.session.clone());
         self.attached.get_or_init(|| {
-            let attaching = attach(Arc::clone(&launch), session.id(), Arc::clone(&self.messages));
+            let attach_task = attach(Arc::clone(&launch), session.id(), Arc::clone(&self.messages));
             let stop = self.stop.clone();
-            tokio::spawn(async move { stop.run_until_cancelled(attaching).await });
+            tokio::spawn(async move { stop.run_until_cancelled(attach_task).await });
         });
         // Ends with the receiver.
         tokio::spawn(follow(launch, session, Arc::clone(&self.messages), sender));

@@ -49,7 +49,7 @@ fn write_command(text: &mut String, name: &str, command: &Command) {
 /// Returns the row of an argument.
 fn row(argument: &Arg) -> String {
     let help = argument.get_long_help().or(argument.get_help()).map(ToString::to_string);
-    let mut meaning = one_line(&help.unwrap_or_default());
+    let mut description = one_line(&help.unwrap_or_default());
     let values: Vec<String> = argument
         .get_possible_values()
         .iter()
@@ -57,7 +57,7 @@ fn row(argument: &Arg) -> String {
         .map(possible_value)
         .collect();
     if !values.is_empty() {
-        let _ = write!(meaning, "; one of {}", values.join(", "));
+        let _ = write!(description, "; one of {}", values.join(", "));
     }
     let defaults: Vec<String> = argument
         .get_default_values()
@@ -65,9 +65,9 @@ fn row(argument: &Arg) -> String {
         .map(|value| format!("`{}`", value.to_string_lossy()))
         .collect();
     if !defaults.is_empty() && takes_value(argument) && !argument.is_hide_default_value_set() {
-        let _ = write!(meaning, " [default: {}]", defaults.join(", "));
+        let _ = write!(description, " [default: {}]", defaults.join(", "));
     }
-    format!("| {} | {} |\n", names(argument), meaning.replace('|', "\\|"))
+    format!("| {} | {} |\n", names(argument), description.replace('|', "\\|"))
 }
 
 /// Returns the names of a flag, or of an argument without a flag.

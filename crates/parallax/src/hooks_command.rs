@@ -184,10 +184,10 @@ fn test(
             })?
         }
     };
-    let of_input = ["tool_name", "source", "reason", "trigger", "notification_type"]
+    let input_keys = ["tool_name", "source", "reason", "trigger", "notification_type"]
         .into_iter()
         .find_map(|name| input.get(name)?.as_str());
-    let subject = subject.or(of_input).unwrap_or_default().to_owned();
+    let subject = subject.or(input_keys).unwrap_or_default().to_owned();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

@@ -80,10 +80,10 @@ impl Invocation {
             Err(error) => {
                 let is_text = usage::requested_format(argv) == OutputFormat::Text;
                 let usage = usage::from_clap(&error, argv);
-                let of_group = || usage::unknown_in_group(&error, argv).filter(|_| is_text);
+                let group_error = || usage::unknown_in_group(&error, argv).filter(|_| is_text);
                 // `trust` may be the first word of a prompt and has its own hint.
                 let is_trust = argv.get(1).is_some_and(|word| word == "trust");
-                let group = if is_trust { None } else { of_group() };
+                let group = if is_trust { None } else { group_error() };
                 Err(group.map_or_else(|| usage.into(), InvocationError::Group))
             }
         }

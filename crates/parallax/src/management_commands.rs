@@ -150,7 +150,7 @@ fn restore(preview: &RewindPreviewer, name: &str) -> Result<CommandReply, Failur
     }
     let points = preview.restore_points().map_err(input_failure)?;
     match points.iter().find(|point| point.name == name) {
-        Some(point) => Ok(CommandReply::Turn(Op::Restore(point.order))),
+        Some(point) => Ok(CommandReply::Turn(Op::Restore(point.restore_request))),
         None => Err(input_failure(format!(
             "Unknown change `{name}`; `/restore list` lists the changes."
         ))),

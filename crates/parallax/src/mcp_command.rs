@@ -75,9 +75,9 @@ fn prepare_without_warnings() -> Result<SessionConfig, Failure> {
 
 /// Returns the transport of a server in the format of the settings.
 fn transport(server: &Object) -> &str {
-    let of_url =
+    let type_from_url =
         || ["httpUrl", "url"].iter().find(|key| server.contains_key(**key)).map(|_| "http");
-    server.get("type").and_then(Value::as_str).or_else(of_url).unwrap_or("stdio")
+    server.get("type").and_then(Value::as_str).or_else(type_from_url).unwrap_or("stdio")
 }
 
 /// Returns the object of a server in the format of the settings.

@@ -140,8 +140,8 @@ impl ReviewArguments {
 pub(crate) async fn run(arguments: ReviewArguments) -> Result<ExitCode, Failure> {
     let format = arguments.format();
     let (base, staged, pr) = (arguments.base.clone(), arguments.staged, arguments.pr.clone());
-    let reading = tokio::task::spawn_blocking(move || changes(base, staged, pr.as_deref()));
-    let text = reading.await.map_err(|error| input_failure(error.to_string()))??;
+    let changes_task = tokio::task::spawn_blocking(move || changes(base, staged, pr.as_deref()));
+    let text = changes_task.await.map_err(|error| input_failure(error.to_string()))??;
     let diff = Diff::parse(&text);
     let answer = match diff.files.is_empty() {
         true => json!({"findings": []}),

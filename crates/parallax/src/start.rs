@@ -253,11 +253,12 @@ impl InputContext {
     async fn expand_text(self, text: String) -> Result<ExpandedCommand, Failure> {
         let Self { expander, commands, mode, approver, launch } = self;
         if classify(&text) == SlashKind::Text {
-            let reading = tokio::task::spawn_blocking(move || expander.prompt(text));
-            let prompt = reading.await.map_err(|error| internal_failure(&error.to_string()))??;
+            let expand_task = tokio::task::spawn_blocking(move || expander.prompt(text));
+            let prompt =
+                expand_task.await.map_err(|error| internal_failure(&error.to_string()))??;
             return Ok(ExpandedCommand { prompt, notices: Vec::new() });
         }
-        let preparing = tokio::task::spawn_blocking(move || {
+        let prepare_task = tokio::task::spawn_blocking(move || {
             if let SlashKind::Command { name, arguments } = classify(&text)
                 && !commands.has_command(name)
                 && let Some(prompt) =
@@ -267,7 +268,7 @@ impl InputContext {
             }
             commands.prepare(&text, mode).map(StartupInput::Command)
         });
-        let read = preparing.await.map_err(|error| internal_failure(&error.to_string()))??;
+        let read = prepare_task.await.map_err(|error| internal_failure(&error.to_string()))??;
         let mut prepared = match read {
             StartupInput::Prompt(prompt) => {
                 return Ok(ExpandedCommand { prompt, notices: Vec::new() });

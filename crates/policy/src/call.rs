@@ -342,22 +342,23 @@ impl<'a> ShellCall<'a> {
             return None;
         }
         let before = self.may_write_before_git();
-        let of_redirections = self.line.redirections.iter().filter(|redirection| {
+        let write_redirections = self.line.redirections.iter().filter(|redirection| {
             before && matches!(redirection.kind, RedirectionKind::Write | RedirectionKind::Append)
         });
-        let of_commands = self.line.commands.iter().filter(|command| command.name() != Some("git"));
+        let other_commands =
+            self.line.commands.iter().filter(|command| command.name() != Some("git"));
         // These commands create files with arbitrary names.
         let unpacks = |command: &&Command| {
             matches!(command.name(), Some("bsdtar" | "patch" | "rsync" | "scp" | "tar" | "unzip"))
         };
-        if let Some(command) = of_commands.clone().find(unpacks)
+        if let Some(command) = other_commands.clone().find(unpacks)
             && !bash::written_paths(command).is_empty()
         {
             return Some(command.source.clone());
         }
-        let words = of_redirections
+        let words = write_redirections
             .map(|redirection| redirection.target.clone())
-            .chain(of_commands.flat_map(bash::written_paths));
+            .chain(other_commands.flat_map(bash::written_paths));
         let mut targets = words.flat_map(|word| {
             self.paths_for(&word).into_iter().map(move |target| (word.source.clone(), target))
         });

@@ -222,7 +222,7 @@ impl Conditions {
 
     /// Returns why an allowing rule does not cover the subject.
     fn uncovered_reason(&self, shell: &ShellCall<'_>, subject: Subject) -> Option<Mismatch> {
-        let of_part = |command: &Command| {
+        let part_mismatch = |command: &Command| {
             if self.commands.cover(command) {
                 None
             } else if is_settled(command) || !self.commands.may_cover(command) {
@@ -234,14 +234,14 @@ impl Conditions {
         let commands = &shell.line.commands;
         match subject {
             Subject::Part(index) => match commands.get(index) {
-                Some(command) => of_part(command),
+                Some(command) => part_mismatch(command),
                 None => Some(Mismatch::Commands),
             },
             Subject::Whole if shell.unanalyzable_reason().is_some() => Some(Mismatch::Commands),
             Subject::Whole => {
                 let mut own = commands.iter().filter(|command| !command.is_passed_on).peekable();
                 match own.peek() {
-                    Some(_) => own.find_map(of_part),
+                    Some(_) => own.find_map(part_mismatch),
                     // The line names no command.
                     None => Some(Mismatch::Commands),
                 }

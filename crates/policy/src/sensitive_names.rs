@@ -79,8 +79,8 @@ fn in_code(text: &str, home: Option<&Path>) -> Vec<PathBuf> {
     let tokens = text.split(|c: char| !is_part(c)).map(|token| token.trim_end_matches('.'));
     let is_secret = |token: &&str| {
         let relative = token.strip_prefix("~/").unwrap_or(token);
-        let of_home = token.starts_with('.') || token.starts_with('~');
-        of_home && SECRETS_OF_HOME.iter().any(|name| Path::new(relative).starts_with(name))
+        let is_below_home = token.starts_with('.') || token.starts_with('~');
+        is_below_home && SECRETS_OF_HOME.iter().any(|name| Path::new(relative).starts_with(name))
             || token.contains('/') && is_sensitive(Path::new(token), home)
             || token.starts_with("id_") && is_sensitive(Path::new(token), home)
     };
@@ -90,7 +90,7 @@ fn in_code(text: &str, home: Option<&Path>) -> Vec<PathBuf> {
 /// Whether a shell pattern matches a secret in the home directory, or a secret file in any
 /// directory.
 fn matches_secret(pattern: &str, home: Option<&Path>) -> bool {
-    let of_home = pattern.strip_prefix("~/").or_else(|| {
+    let path_below_home = pattern.strip_prefix("~/").or_else(|| {
         let relative = Path::new(pattern).strip_prefix(home?).ok()?;
         relative.to_str()
     });
@@ -102,13 +102,13 @@ fn matches_secret(pattern: &str, home: Option<&Path>) -> bool {
     {
         return true;
     }
-    let components: Vec<&str> = match of_home {
+    let components: Vec<&str> = match path_below_home {
         Some(below) => below.split('/').collect(),
         // The line may run in the home directory; only a name that is specific enough counts.
         None if pattern.starts_with('.') && !pattern.starts_with("./") => parts,
         None => return false,
     };
-    let says = of_home.is_some()
+    let says = path_below_home.is_some()
         || components.first().is_some_and(|name| name.chars().any(char::is_alphanumeric));
     says && SECRETS_OF_HOME.iter().any(|secret| {
         let names: Vec<&str> = secret.split('/').collect();

@@ -198,11 +198,11 @@ fn short_source(source: &str) -> String {
 
 /// Returns why there are no suggested rules for the call, for display.
 pub(crate) fn no_rule_message(call: &CallQuery<'_>) -> String {
-    let of_line = call.shell.as_ref().and_then(|shell| {
+    let reason = call.shell.as_ref().and_then(|shell| {
         let redirects = shell.redirections().next().is_some();
         no_rule_reason(shell, &commands_to_name(shell, redirects))
     });
-    of_line.unwrap_or_else(|| "no rule for it would cover the whole command".to_owned())
+    reason.unwrap_or_else(|| "no rule for it would cover the whole command".to_owned())
 }
 
 fn for_line(

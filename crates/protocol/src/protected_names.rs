@@ -438,8 +438,9 @@ const SECRET_ENDINGS: [&str; 8] = ["pem", "key", "p12", "pfx", "kdbx", "jks", "k
 /// Whether a path contains keys, tokens, or passwords, judged by its name or its location in the
 /// home directory.
 pub fn is_sensitive(path: &std::path::Path, home: Option<&std::path::Path>) -> bool {
-    let of_home = home.and_then(|home| path.strip_prefix(home).ok());
-    if of_home.is_some_and(|relative| SECRETS_OF_HOME.iter().any(|name| relative.starts_with(name)))
+    let path_below_home = home.and_then(|home| path.strip_prefix(home).ok());
+    if path_below_home
+        .is_some_and(|relative| SECRETS_OF_HOME.iter().any(|name| relative.starts_with(name)))
     {
         return true;
     }

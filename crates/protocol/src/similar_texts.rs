@@ -51,9 +51,9 @@ mod tests {
     #[test]
     fn many_warnings_of_one_kind_become_one_with_a_count() {
         let texts = |count: usize| {
-            let of_file = (0..count)
+            let file_warnings = (0..count)
                 .map(|n| format!("`/h/e{n}` is invalid: error in /h/e{n}:1:2; correct it"));
-            of_file.chain(["other".to_owned()]).collect::<Vec<_>>()
+            file_warnings.chain(["other".to_owned()]).collect::<Vec<_>>()
         };
         assert_eq!(merge_similar(texts(3)), texts(3));
         let first = &texts(1)[0];

@@ -255,13 +255,13 @@ impl ProviderManager {
         };
         let stored = kinds.into_iter().filter_map(|kind| self.stored_key(kind).ok().flatten());
         let table = self.model_table();
-        let of_providers = table
+        let provider_variables = table
             .providers()
             .iter()
             .flat_map(|provider| provider.key_variables.iter().chain(&provider.token_variables));
         ["GEMINI_API_KEY", "GOOGLE_API_KEY", "PARALLAX_API_KEY", "PARALLAX_GEMINI_API_KEY"]
             .into_iter()
-            .chain(of_providers.map(String::as_str))
+            .chain(provider_variables.map(String::as_str))
             .filter_map(|name| self.config.environment.get(name))
             .map(str::to_owned)
             .chain(self.header_secrets())

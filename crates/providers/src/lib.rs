@@ -72,9 +72,10 @@ impl ProviderManager {
         let of = Arc::clone(&providers);
         let stored = Arc::new(move || discovered_models::read(&dirs, &of));
         let (dirs, base_url) = (self.config.dirs.clone(), self.gemini_base_url());
-        let of_gemini = Arc::new(move || discovered_models::read_gemini(&dirs, &base_url));
+        let cached_gemini_models =
+            Arc::new(move || discovered_models::read_gemini(&dirs, &base_url));
         let table = table.with_max_attempts(settings.max_attempts()).with_providers(providers);
-        Ok(table.with_discovered(stored).with_discovered_gemini(of_gemini))
+        Ok(table.with_discovered(stored).with_discovered_gemini(cached_gemini_models))
     }
 
     /// Returns the configured base URL of the Gemini API; empty: the default.
@@ -101,8 +102,8 @@ impl ProviderManager {
         };
         let mut names = self.model_table().provider_model_names(with_key);
         if self.has_additional_vertex() {
-            let of_vertex = self.models_without_request().into_iter();
-            names.extend(of_vertex.filter(|it| it.provider == "vertex").map(|it| it.name));
+            let vertex_models = self.models_without_request().into_iter();
+            names.extend(vertex_models.filter(|it| it.provider == "vertex").map(|it| it.name));
         }
         names
     }
@@ -127,8 +128,8 @@ impl ProviderManager {
         let near =
             parallax_config::similar_names(name, choices.iter().map(|choice| choice.name.as_str()));
         let mut near: Vec<String> = near.into_iter().map(|name| format!("`{name}`")).collect();
-        let of_others = provider_models::with_prefix(&table, name);
-        near.splice(0..0, of_others.into_iter().map(|name| format!("`{name}`")));
+        let other_provider_names = provider_models::with_prefix(&table, name);
+        near.splice(0..0, other_provider_names.into_iter().map(|name| format!("`{name}`")));
         let suggestion = match near.is_empty() {
             true => String::new(),
             false => format!(" (did you mean {}?)", near.join(", ")),

@@ -65,11 +65,11 @@ impl ProviderManager {
             .map(|choice| to_known_model(&table, "gemini", choice.name, choice.doc, None));
         let google: Vec<KnownModel> = google.collect();
         // Vertex AI has no list; it offers the models of the Gemini API.
-        let of_vertex: Vec<KnownModel> = match self.has_additional_vertex() {
+        let vertex_models: Vec<KnownModel> = match self.has_additional_vertex() {
             true => google.iter().map(KnownModel::for_vertex).collect(),
             false => Vec::new(),
         };
-        let of_settings = table.providers().iter().flat_map(|provider| {
+        let configured_models = table.providers().iter().flat_map(|provider| {
             provider.models.iter().map(|model| {
                 let listed = ListedModel {
                     context_window: model.context_window,
@@ -80,7 +80,7 @@ impl ProviderManager {
                 to_known_model(&table, &provider.name, name, String::new(), Some(&listed))
             })
         });
-        google.into_iter().chain(of_vertex).chain(of_settings).collect()
+        google.into_iter().chain(vertex_models).chain(configured_models).collect()
     }
 
     /// Returns the thinking levels of a model; none if they are unknown.
@@ -113,9 +113,9 @@ impl ProviderManager {
         let listings = table.providers().iter().filter(is_selected).map(|provider| {
             let (clients, owned) = (clients.clone(), provider.clone());
             // Getting the key may block on a keychain or a command.
-            let opening = tokio::task::spawn_blocking(move || clients.http_model(&owned));
+            let client_task = tokio::task::spawn_blocking(move || clients.http_model(&owned));
             async move {
-                let opened = tokio::time::timeout(limit, opening).await;
+                let opened = tokio::time::timeout(limit, client_task).await;
                 let models = match opened.unwrap_or_else(|_| Ok(Err(key_timeout_failure(limit)))) {
                     Err(stopped) => Err(failure(FailureKind::Config, stopped.to_string())),
                     Ok(client) => match client {
@@ -164,8 +164,8 @@ impl ProviderManager {
         let table = Arc::new(self.model_table());
         let clients = ProviderModels::new(self.clone(), table, &SessionId(String::new()));
         // Getting the key may block on a keychain.
-        let opening = tokio::task::spawn_blocking(move || clients.gemini(false));
-        let client = match tokio::time::timeout(limit, opening).await {
+        let client_task = tokio::task::spawn_blocking(move || clients.gemini(false));
+        let client = match tokio::time::timeout(limit, client_task).await {
             Ok(Ok(client)) => client.ok()?,
             Ok(Err(_)) | Err(_) => return None,
         };

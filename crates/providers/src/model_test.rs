@@ -191,14 +191,14 @@ impl ProviderManager {
         let Some((provider, id)) = table.providers().split(&name) else {
             return Ok(to_known_model(&table, "gemini", name, String::new(), None));
         };
-        let of_settings = self.models_without_request().into_iter().find(|it| it.name == name);
+        let configured_model = self.models_without_request().into_iter().find(|it| it.name == name);
         let listed = self.list_models(Some(&provider.name), limit).await.pop();
         let listed = match listed.map(|it| it.models) {
             Some(Ok(models)) => models.into_iter().find(|it| it.name == name),
             // A service without a model list may still have models.
             Some(Err(failure))
                 if failure.status != Some(404)
-                    && of_settings.is_none()
+                    && configured_model.is_none()
                     && !table.is_discovered(&name)
                     && !table.is_listed(&name) =>
             {
@@ -207,7 +207,7 @@ impl ProviderManager {
             _ => None,
         };
         let unknown = || to_known_model(&table, &provider.name, name.clone(), String::new(), None);
-        let mut known = of_settings.or(listed).unwrap_or_else(unknown);
+        let mut known = configured_model.or(listed).unwrap_or_else(unknown);
         let is_stated = provider.model(id).is_some_and(|it| it.context_window.is_some());
         if provider.is_local() && !is_stated {
             // The list of a local server may not contain the window that it serves.
@@ -217,8 +217,8 @@ impl ProviderManager {
                 &SessionId(String::new()),
             );
             let owned = provider.clone();
-            let opening = tokio::task::spawn_blocking(move || clients.http_model(&owned));
-            if let Ok(Ok(Ok(Some(client)))) = tokio::time::timeout(limit, opening).await {
+            let client_task = tokio::task::spawn_blocking(move || clients.http_model(&owned));
+            if let Ok(Ok(Ok(Some(client)))) = tokio::time::timeout(limit, client_task).await {
                 client.inspect(&name).await;
             }
             if let Some(window) = table.reported_window(&name) {

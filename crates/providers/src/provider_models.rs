@@ -217,7 +217,7 @@ impl ProviderModels {
         let (dirs, provider) = (self.manager.config.dirs.clone(), provider.clone());
         let (id, table) = (id.to_owned(), self.table.clone());
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let asking = runtime.spawn(async move {
+        let description_task = runtime.spawn(async move {
             let (task_dirs, of, model) = (dirs.clone(), provider.clone(), id.clone());
             let look = move || discovered_models::is_fresh(&task_dirs, &of, &model);
             if tokio::task::spawn_blocking(look).await.unwrap_or(true) {
@@ -235,7 +235,7 @@ impl ProviderModels {
                 Err(error) => tracing::debug!("no description of `{id}`: {error}"),
             }
         });
-        refreshes.insert(name.to_owned(), AbortOnDropHandle::new(asking));
+        refreshes.insert(name.to_owned(), AbortOnDropHandle::new(description_task));
     }
 
     /// Returns the client of a provider, or `None` if it uses the Gemini API.
@@ -320,9 +320,9 @@ impl ProviderModels {
         {
             return Ok(model);
         }
-        let opening = tokio::task::spawn_blocking(move || self.model(&name));
+        let client_task = tokio::task::spawn_blocking(move || self.model(&name));
         let opened = tokio::select! {
-            opened = opening => opened,
+            opened = client_task => opened,
             () = cancel.cancelled() => return Err(ModelError::Cancelled),
         };
         let stopped = |message: String| ModelError::BadRequest { status: 400, code: None, message };

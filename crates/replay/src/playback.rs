@@ -48,8 +48,8 @@ impl<S: ReplySource> Model for PlaybackModel<S> {
         cancel: CancellationToken,
     ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
         let reply = self.source.next_reply("generateContentStream", &request);
-        let playing = ReplyStream::new(reply, &request.model, cancel);
-        Box::pin(futures_util::stream::unfold(playing, |mut playing| async move {
+        let reply_stream = ReplyStream::new(reply, &request.model, cancel);
+        Box::pin(futures_util::stream::unfold(reply_stream, |mut playing| async move {
             let piece = playing.next().await?;
             Some((piece.map(|chunk| StreamEvent::Chunk(Box::new(chunk))), playing))
         }))
@@ -61,10 +61,10 @@ impl<S: ReplySource> Model for PlaybackModel<S> {
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Result<Answer, ModelError>> {
         let reply = self.source.next_reply("generateContent", &request);
-        let mut playing = ReplyStream::new(reply, &request.model, cancel);
+        let mut reply_stream = ReplyStream::new(reply, &request.model, cancel);
         Box::pin(async move {
             let mut answer = Answer::default();
-            while let Some(chunk) = playing.next().await {
+            while let Some(chunk) = reply_stream.next().await {
                 answer.push(chunk?);
             }
             Ok(answer)

@@ -264,8 +264,9 @@ impl Model for Recorder {
             digest: self.writer.digest(&request),
         };
         let stream = self.model.stream(request, cancel);
-        let taping = RecordedStream { stream, writer: self.writer.clone(), call: Some(call) };
-        Box::pin(futures_util::stream::unfold(taping, |mut taping| async move {
+        let recorded_stream =
+            RecordedStream { stream, writer: self.writer.clone(), call: Some(call) };
+        Box::pin(futures_util::stream::unfold(recorded_stream, |mut taping| async move {
             let next = taping.next().await?;
             Some((next, taping))
         }))

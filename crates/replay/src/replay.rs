@@ -55,7 +55,7 @@ impl ReplySource for RecordedReplies {
             &digests,
             &line.digest,
         ) {
-            (Some(now), Some(then)) => of_form(now, then).contents == then.contents,
+            (Some(now), Some(then)) => matching_digest(now, then).contents == then.contents,
             _ => true,
         })?;
         if let Some(reply) = found {
@@ -64,7 +64,7 @@ impl ReplySource for RecordedReplies {
         let difference = digests.and_then(|now| {
             self.script.with_next(method, |line| {
                 let then = line.digest.as_ref()?;
-                Some(self.difference(line.number, of_form(&now, then), then, request))
+                Some(self.difference(line.number, matching_digest(&now, then), then, request))
             })?
         });
         Err(difference.unwrap_or_else(|| self.script.exhausted_error(method, request, "replay")))
@@ -72,7 +72,7 @@ impl ReplySource for RecordedReplies {
 }
 
 /// Returns the digest in the form of a recorded one.
-fn of_form<'a>([exact, reproducible]: &'a [Digest; 2], recorded: &Digest) -> &'a Digest {
+fn matching_digest<'a>([exact, reproducible]: &'a [Digest; 2], recorded: &Digest) -> &'a Digest {
     if recorded.form == exact.form { exact } else { reproducible }
 }
 

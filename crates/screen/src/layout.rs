@@ -189,17 +189,17 @@ pub fn two_columns(name: Line, meaning: Line, at: usize, width: usize) -> Vec<Li
     let at = at.min(width * 2 / 5);
     let room = width.saturating_sub(at).max(8);
     let hang = [Span::raw(" ".repeat(at))];
-    let mut meaning = wrap(&meaning, room, &[]).into_iter();
+    let mut description = wrap(&meaning, room, &[]).into_iter();
     let mut rows = Vec::new();
     if name.width() < at {
-        let first = meaning.next().unwrap_or(Line::EMPTY);
+        let first = description.next().unwrap_or(Line::EMPTY);
         let name = pad_row(name, at, Style::PLAIN);
         rows.push(with_prefix(&name.spans, first));
     } else {
         let indent = name.text().chars().take_while(|char| *char == ' ').count().min(at);
         rows.extend(wrap(&name, width, &[Span::raw(" ".repeat(indent + 2))]));
     }
-    rows.extend(meaning.map(|row| with_prefix(&hang, row)));
+    rows.extend(description.map(|row| with_prefix(&hang, row)));
     rows
 }
 

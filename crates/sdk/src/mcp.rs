@@ -279,18 +279,18 @@ impl McpManager<'_> {
     pub async fn probe(self) -> (Vec<McpProbe>, Vec<String>) {
         let private = probe_directory(self.launch);
         let (found, servers, processes, warnings) = start_standalone_servers(self.launch, &private);
-        let trying = found.into_iter().map(|server| {
+        let probe_futures = found.into_iter().map(|server| {
             let servers = servers.clone();
             async move { probe(server, &servers).await }
         });
-        let probes = futures_util::future::join_all(trying).await;
+        let probes = futures_util::future::join_all(probe_futures).await;
         servers.close().await;
         processes.shutdown().await;
-        let clearing = tokio::task::spawn_blocking(move || {
+        let clear_task = tokio::task::spawn_blocking(move || {
             ["sandbox", "overlays"].iter().for_each(|name| clear(&private.join(name)));
             let _ = std::fs::remove_dir(private);
         });
-        drop(clearing.await);
+        drop(clear_task.await);
         (probes, warnings)
     }
 }

@@ -235,9 +235,9 @@ impl OpenSession {
         hooks.iter().filter(runs).map(|hook| hook.title().to_owned()).collect()
     }
 
-    async fn end_until(self, order: Op, hurry: impl Future<Output = ()>) -> Vec<ClosingNotice> {
+    async fn end_until(self, op: Op, hurry: impl Future<Output = ()>) -> Vec<ClosingNotice> {
         let ops = self.ops();
-        let shutdown = self.end(order);
+        let shutdown = self.end(op);
         tokio::pin!(shutdown, hurry);
         tokio::select! {
             output = &mut shutdown => return output,
@@ -248,9 +248,9 @@ impl OpenSession {
         shutdown.await
     }
 
-    async fn end(self, order: Op) -> Vec<ClosingNotice> {
+    async fn end(self, op: Op) -> Vec<ClosingNotice> {
         // Fails only if the session actor has ended already.
-        let _ = self.handle.ops.send(order).await;
+        let _ = self.handle.ops.send(op).await;
         self.handle.join().await;
         if let Some(servers) = &self.servers {
             servers.close().await;
@@ -272,18 +272,18 @@ impl OpenSession {
         let replaced = self.toolbox.close().await;
         let (dirs, directory) = (self.launch.dirs(), self.launch.options.directory.clone());
         let id = self.id.clone();
-        let clearing = tokio::task::spawn_blocking(move || {
+        let clear_task = tokio::task::spawn_blocking(move || {
             encrypted_sessions::remove_session_files(&dirs, &directory, &id);
         });
         // If this fails, the files are in memory and disappear when the user logs out.
-        drop(clearing.await);
+        drop(clear_task.await);
         notes.extend(replaced.into_iter().map(ClosingNotice::info));
         let Some(checkpoint_manager) = self.checkpoint_manager else { return notes };
         let interactive = self.launch.options.interactive;
-        let settling = tokio::task::spawn_blocking(move || {
+        let finish_task = tokio::task::spawn_blocking(move || {
             checkpoint_manager.finish_session(had_background, interactive)
         });
-        notes.extend(settling.await.unwrap_or_default().into_iter().map(ClosingNotice::info));
+        notes.extend(finish_task.await.unwrap_or_default().into_iter().map(ClosingNotice::info));
         notes
     }
 }
@@ -292,12 +292,12 @@ impl OpenSession {
 async fn trim_outputs(launch: &SessionConfig, id: &SessionId) {
     let dirs = launch.dirs();
     let own = dirs.artifacts(&launch.options.directory, id).tool_outputs();
-    let trimming = tokio::task::spawn_blocking(move || {
+    let trim_task = tokio::task::spawn_blocking(move || {
         let kept_any = own.read_dir().is_ok_and(|mut entries| entries.next().is_some());
         if kept_any {
             parallax_store::trim_outputs(&dirs, parallax_store::OUTPUTS_LIMIT, &own);
         }
     });
     // A panic in the task would be a bug; the next session trims again.
-    drop(trimming.await);
+    drop(trim_task.await);
 }

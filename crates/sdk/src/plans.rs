@@ -20,10 +20,10 @@ pub(crate) fn configured_directory(launch: &SessionConfig) -> Result<Option<Path
     let own = launch.config.settings.text("general.plan.directory");
     let own = own.filter(|set| !set.trim().is_empty());
     let key = if own.is_some() { "general.plan.directory" } else { "plan.directory" };
-    let of_extension = || {
+    let extension_directory = || {
         launch.extensions().plan_directory().map(str::to_owned).filter(|it| !it.trim().is_empty())
     };
-    let Some(set) = own.or_else(of_extension) else { return Ok(None) };
+    let Some(set) = own.or_else(extension_directory) else { return Ok(None) };
     let root = &launch.options.directory;
     let directory =
         real_path(&join_lexically(root, &launch.config.expand_home(Path::new(set.trim()))));

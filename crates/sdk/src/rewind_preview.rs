@@ -49,7 +49,7 @@ pub struct RestorePoint {
     /// The tool that made the change.
     pub tool: String,
     /// The operation that restores this point.
-    pub order: Restore,
+    pub restore_request: Restore,
 }
 
 impl OpenSession {
@@ -110,7 +110,7 @@ impl RewindPreviewer {
                 name: name_of(edit.change_time, edit.files.first().map(PathBuf::as_path), tool),
                 tool: tool.clone(),
                 files: edit.files,
-                order: Restore {
+                restore_request: Restore {
                     change_time: edit.change_time,
                     keep_contents: place.keep_contents,
                     call,

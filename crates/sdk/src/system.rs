@@ -284,8 +284,8 @@ pub(crate) fn missing_core_tools_warning(
     offered: &[String],
 ) -> Option<String> {
     let core = launch.config.settings.core_tools().unwrap_or_default();
-    let of_server = |entry: &String| entry.starts_with("mcp_") || entry == "*";
-    if !offered.is_empty() || core.is_empty() || core.iter().any(of_server) {
+    let is_server_tool = |entry: &String| entry.starts_with("mcp_") || entry == "*";
+    if !offered.is_empty() || core.is_empty() || core.iter().any(is_server_tool) {
         return None;
     }
     Some(format!(

@@ -140,7 +140,7 @@ impl Toolbox {
     pub(crate) async fn close(self) -> Option<String> {
         self.processes.shutdown().await;
         let (leftovers, home) = (self.temporary_directories, self.home);
-        let clearing = tokio::task::spawn_blocking(move || {
+        let clear_task = tokio::task::spawn_blocking(move || {
             let replaced = leftovers.first().and_then(|temporary| replaced_files(temporary));
             let end = Instant::now() + CLEARING_TIME;
             leftovers.iter().for_each(|directory| clear_until(directory, end, &home));
@@ -150,7 +150,7 @@ impl Toolbox {
             }
             replaced
         });
-        clearing.await.unwrap_or_default()
+        clear_task.await.unwrap_or_default()
     }
 }
 

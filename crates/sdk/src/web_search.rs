@@ -45,8 +45,8 @@ pub(crate) fn start_notice(
 /// Returns what to tell the user if the provider of a model, by any of its names, has no search.
 pub(crate) fn missing_search_message(model: &dyn Model, name: &str) -> Option<String> {
     let catalog = model.catalog();
-    let searching = catalog.utility("web-search", &catalog.resolve(name));
-    (!catalog.hosted_tools(&searching).search).then(|| {
+    let search_model = catalog.utility("web-search", &catalog.resolve(name));
+    (!catalog.hosted_tools(&search_model).search).then(|| {
         format!(
             "the provider of `{name}` has no web search, so the model cannot search the web \
              (set `tools.webSearch.url`, or connect an MCP server that provides it)"

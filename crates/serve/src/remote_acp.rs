@@ -89,24 +89,24 @@ async fn serve(host: &AgentHost, socket: Socket) {
     let (sink, stream) = socket.split();
     let (to_agent, agent_input) = tokio::io::duplex(PIPE_BYTES);
     let (agent_output, from_agent) = tokio::io::duplex(PIPE_BYTES);
-    let closing = host.connections.stopping.child_token();
+    let close_token = host.connections.stopping.child_token();
     let agent = host.backend.serve_acp(
         Box::new(BufReader::new(agent_input)),
         Box::new(agent_output),
-        closing.clone(),
+        close_token.clone(),
     );
     let agent = host.connections.tasks.spawn(agent);
     let has_sent = AtomicBool::new(true);
-    let writing = write(from_agent, sink, &has_sent);
-    tokio::pin!(writing);
+    let write_messages = write(from_agent, sink, &has_sent);
+    tokio::pin!(write_messages);
     let is_written = tokio::select! {
         () = read(stream, to_agent, &has_sent) => false,
-        () = &mut writing => true,
+        () = &mut write_messages => true,
     };
-    closing.cancel();
+    close_token.cancel();
     let shutdown = async {
         if !is_written {
-            writing.await;
+            write_messages.await;
         }
         // Its sessions are saved.
         let _ = agent.await;

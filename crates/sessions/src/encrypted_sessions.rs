@@ -49,10 +49,10 @@ fn redactor(config: &Config) -> Option<Arc<dyn Redact>> {
         credentials: settings.credentials,
     };
     let environment = &config.environment;
-    let of_files = environment.dotenv_names().filter_map(|name| {
+    let dotenv_variables = environment.dotenv_names().filter_map(|name| {
         environment.get(name).map(|value| (OsString::from(name), OsString::from(value)))
     });
-    let variables = std::env::vars_os().chain(of_files);
+    let variables = std::env::vars_os().chain(dotenv_variables);
     let values = parallax_exec::environment::secret_values(variables, &redaction);
     Some(Arc::new(parallax_exec::Redactor::new(values)))
 }

@@ -91,10 +91,10 @@ impl SessionLibrary<'_> {
         if selector.is_empty() || selector == "latest" || is_number {
             return Err(missing);
         }
-        let mut fitting: Vec<SessionEntry> = self.all_sessions();
-        fitting.retain(|entry| parallax_store::has_prefix(&entry.id, selector));
-        if fitting.iter().any(|entry| entry.id.eq_ignore_ascii_case(selector)) {
-            fitting.retain(|entry| entry.id.eq_ignore_ascii_case(selector));
+        let mut matches: Vec<SessionEntry> = self.all_sessions();
+        matches.retain(|entry| parallax_store::has_prefix(&entry.id, selector));
+        if matches.iter().any(|entry| entry.id.eq_ignore_ascii_case(selector)) {
+            matches.retain(|entry| entry.id.eq_ignore_ascii_case(selector));
         }
         let nowhere = || {
             input_failure(format!(
@@ -103,8 +103,8 @@ impl SessionLibrary<'_> {
                 self.dirs().parallax.join("sessions").display()
             ))
         };
-        match fitting.len() {
-            0 | 1 => fitting.pop().ok_or_else(nowhere),
+        match matches.len() {
+            0 | 1 => matches.pop().ok_or_else(nowhere),
             count => {
                 Err(input_failure(FindError::Ambiguous { selector: selector.to_owned(), count }))
             }

@@ -47,8 +47,9 @@ impl TranscriptFile {
     /// `path` is the transcript file; with `None`, no transcript is written.
     pub fn new(journal: PathBuf, keys: Keys, path: Option<PathBuf>) -> Self {
         let Some(path) = path else { return Self { path: journal, converter: None } };
-        let making = TranscriptConverter::new(journal, keys, TranscriptTarget::File(path.clone()));
-        Self { path, converter: Some(Arc::new(Mutex::new(making))) }
+        let new_converter =
+            TranscriptConverter::new(journal, keys, TranscriptTarget::File(path.clone()));
+        Self { path, converter: Some(Arc::new(Mutex::new(new_converter))) }
     }
 
     /// Returns the path that hooks receive.
@@ -60,10 +61,10 @@ impl TranscriptFile {
     /// the transcript.
     pub async fn update(&self) {
         let Some(converter) = self.converter.clone() else { return };
-        let adding = tokio::task::spawn_blocking(move || {
+        let update_task = tokio::task::spawn_blocking(move || {
             converter.lock().unwrap_or_else(PoisonError::into_inner).update()
         });
-        if let Ok(Err(error)) = adding.await {
+        if let Ok(Err(error)) = update_task.await {
             tracing::debug!("failed to update the transcript for hooks: {error}");
         }
     }

@@ -93,9 +93,9 @@ pub fn find_listed(
     if selector.is_empty() || (number.is_some() && selector.len() < 6) {
         return Err(missing());
     }
-    let mut fitting: Vec<SessionEntry> =
+    let mut matches: Vec<SessionEntry> =
         entries.into_iter().filter(|entry| has_prefix(&entry.id, selector)).collect();
-    match (fitting.pop(), fitting.len()) {
+    match (matches.pop(), matches.len()) {
         (Some(entry), 0) => Ok(entry),
         (None, _) => Err(missing()),
         (Some(_), more) => {

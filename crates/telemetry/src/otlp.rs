@@ -272,7 +272,7 @@ impl Sender {
         {
             body.extend_from_slice(&chunk);
         }
-        let PartialSuccess { rejected, message } = PartialSuccess::of_response(&body);
+        let PartialSuccess { rejected, message } = PartialSuccess::from_response(&body);
         let rejected = u64::try_from(rejected).unwrap_or(0);
         if rejected > 0 {
             let words: Vec<&str> =

@@ -139,7 +139,7 @@ pub(crate) struct PartialSuccess {
 
 impl PartialSuccess {
     /// Reads the body of a successful response. Any other body rejects nothing.
-    pub(crate) fn of_response(body: &[u8]) -> Self {
+    pub(crate) fn from_response(body: &[u8]) -> Self {
         let response = ExportResponse::decode(body).unwrap_or_default();
         response.partial_success.unwrap_or_default()
     }

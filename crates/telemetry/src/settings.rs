@@ -151,7 +151,7 @@ impl TelemetrySettings<'_> {
         };
         let base = base.and_then(|base| self.http_endpoint(&base, warnings));
         // A query stays behind the path.
-        let of_base = |signal: &str| {
+        let signal_url = |signal: &str| {
             base.as_ref().map(|base| match base.split_once('?') {
                 Some((base, query)) => {
                     format!("{}/v1/{signal}?{query}", base.trim_end_matches('/'))
@@ -161,9 +161,9 @@ impl TelemetrySettings<'_> {
         };
         let [traces, metrics, logs] = own;
         let (traces, metrics, logs) = (
-            traces.or_else(|| of_base("traces")),
-            metrics.or_else(|| of_base("metrics")),
-            logs.or_else(|| of_base("logs")),
+            traces.or_else(|| signal_url("traces")),
+            metrics.or_else(|| signal_url("metrics")),
+            logs.or_else(|| signal_url("logs")),
         );
         let urls = [&traces, &metrics, &logs];
         let first = urls.into_iter().flatten().next()?.clone();

@@ -71,13 +71,13 @@ impl Telemetry {
         let (done, flushed) = oneshot::channel();
         let (scope, time) = (EventScope::default(), SystemTime::now());
         let flush = TelemetryInput { scope, time, kind: InputKind::Flush(done) };
-        let flushing = async {
+        let flush_future = async {
             if self.sender.send(flush).await.is_ok() {
                 // Without an answer the thread is gone.
                 let _ = flushed.await;
             }
         };
-        let is_late = tokio::time::timeout(FLUSH_LIMIT, flushing).await.is_err();
+        let is_late = tokio::time::timeout(FLUSH_LIMIT, flush_future).await.is_err();
         let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
         let mut notes = std::mem::take(&mut *problems);
         let dropped = self.dropped_records.swap(0, Ordering::Relaxed);

@@ -153,10 +153,10 @@ impl ModelServer {
     /// Returns the violations, each with the number of its request.
     pub fn violations(&self) -> Vec<String> {
         let state = lock(&self.shared.state);
-        let of_requests = state.requests.iter().flat_map(|request| {
+        let request_violations = state.requests.iter().flat_map(|request| {
             request.violations.iter().map(move |text| format!("request {}: {text}", request.index))
         });
-        of_requests.chain(state.general.iter().cloned()).collect()
+        request_violations.chain(state.general.iter().cloned()).collect()
     }
 
     /// Fails the test if any request violated a rule.

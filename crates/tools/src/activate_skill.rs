@@ -155,7 +155,7 @@ impl Invocation for ActivateSkillCall {
     fn run(self: Box<Self>, _run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let Self { skill, tree, workspace, .. } = *self;
-            let reading = tokio::task::spawn_blocking(move || {
+            let read_task = tokio::task::spawn_blocking(move || {
                 let body = skill.instructions()?;
                 if let Some(folder) = skill.folder() {
                     // Also allow the resolved path, because skills are often links.
@@ -166,7 +166,7 @@ impl Invocation for ActivateSkillCall {
             let failed = |reason: String| {
                 ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, reason))
             };
-            match reading.await {
+            match read_task.await {
                 Ok(Ok((text, name))) => ToolResult::text(text)
                     .with_display(Display::text(format!("Skill `{name}` is active"))),
                 Ok(Err(error)) => failed(format!("the skill cannot be read: {error}")),

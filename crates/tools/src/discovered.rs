@@ -110,7 +110,7 @@ impl Discovery {
             None => (None, environment, WriteScope::default()),
             Some(options) => {
                 let (text, directory) = (text.clone(), self.directory.clone());
-                let preparing = tokio::task::spawn_blocking(move || {
+                let prepare_task = tokio::task::spawn_blocking(move || {
                     let roots = [directory.clone()];
                     let none = Permissions::default();
                     let (plan, environment) = prepare_sandbox(
@@ -128,7 +128,7 @@ impl Discovery {
                     Ok::<_, String>((plan, environment, write_scope))
                 });
                 let (plan, environment, write_scope) =
-                    preparing.await.map_err(|error| error.to_string())??;
+                    prepare_task.await.map_err(|error| error.to_string())??;
                 (Some(plan), environment, write_scope)
             }
         };

@@ -69,7 +69,7 @@ impl GitDirectories {
     pub(crate) fn for_roots(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
         self.record(roots);
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_root = |root: &PathBuf| {
+        let repository_of_root = |root: &PathBuf| {
             let own = root.join(".git");
             if own.exists() {
                 return Some(own);
@@ -77,7 +77,7 @@ impl GitDirectories {
             let first = root.ancestors().find_map(|ancestor| known.get(ancestor))?.git.clone();
             first.filter(|git| git.exists())
         };
-        let mut found: Vec<PathBuf> = roots.iter().filter_map(of_root).collect();
+        let mut found: Vec<PathBuf> = roots.iter().filter_map(repository_of_root).collect();
         found.sort();
         found.dedup();
         found

@@ -31,8 +31,12 @@ impl PlanFiles {
         let Some(folder) = self.folder.as_ref().filter(|_| mode == ApprovalMode::Plan) else {
             return Cow::Borrowed(text);
         };
-        let of_root = parallax_files::join_lexically(workspace.root(), path);
-        if !is_plan || path.is_absolute() || of_root.starts_with(folder) || of_root.exists() {
+        let path_from_root = parallax_files::join_lexically(workspace.root(), path);
+        if !is_plan
+            || path.is_absolute()
+            || path_from_root.starts_with(folder)
+            || path_from_root.exists()
+        {
             return Cow::Borrowed(text);
         }
         Cow::Owned(folder.join(path).to_string_lossy().into_owned())

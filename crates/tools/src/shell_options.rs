@@ -125,14 +125,14 @@ impl ShellOptions {
     /// Returns the environment of a hook outside of the sandbox: it runs for the user and may open
     /// windows and prompt. `of_user`: only the user wrote the hook, so it may use the user's keys
     /// through SSH and GPG agents.
-    pub fn hook_environment(&self, of_user: bool) -> Environment {
+    pub fn hook_environment(&self, is_user_hook: bool) -> Environment {
         let mut redaction = self.redaction();
         // Names that look like secrets but hold the name of a program or a socket.
         let mut allow = |names: &[&str]| {
             redaction.allowed.extend(names.iter().map(|name| (*name).to_owned()));
         };
         allow(&["SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "GIT_ASKPASS", "SUDO_ASKPASS"]);
-        if of_user {
+        if is_user_hook {
             allow(&["SSH_AUTH_SOCK"]);
         }
         hook_environment(self.variables(), &redaction, self.git())

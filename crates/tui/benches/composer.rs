@@ -3,7 +3,7 @@
 
 use divan::Bencher;
 use parallax_screen::{Key, KeyCode};
-use parallax_tui::completion::fuzzy::Fuzzy;
+use parallax_tui::completion::fuzzy::FuzzyMatcher;
 use parallax_tui::composer::{Composer, Position};
 use parallax_tui::keymap::Keymap;
 use parallax_tui::theme::Theme;
@@ -52,6 +52,6 @@ fn query(bencher: Bencher<'_, '_>, query: &str) {
             format!("{}/{}/{}/{}_{number}.rs", part(7000), part(343), part(49), part(1))
         })
         .collect();
-    let mut fuzzy = Fuzzy::paths();
+    let mut fuzzy = FuzzyMatcher::paths();
     bencher.bench_local(|| fuzzy.best_matches(&paths, query, 24, None));
 }

@@ -13,8 +13,8 @@ pub fn code_pieces(language: &str, code: &str) -> Vec<(usize, SyntaxClass)> {
     let mut start = 0;
     for line in code.split_inclusive('\n') {
         let text = line.strip_suffix('\n').unwrap_or(line);
-        let of_line = highlighter.line(text);
-        pieces.extend(of_line.into_iter().map(|(end, role)| (start + end, piece(role))));
+        let line_pieces = highlighter.line(text);
+        pieces.extend(line_pieces.into_iter().map(|(end, role)| (start + end, piece(role))));
         start += line.len();
         pieces.push((start, SyntaxClass::Plain));
     }

@@ -14,11 +14,11 @@ use std::ops::Range;
 
 use parallax_screen::{Key, KeyCode, Line};
 
-pub use commands::{Argument, CommandInfo, Completer};
+pub use commands::{ArgumentValue, CommandInfo, Completer};
 pub use finder::{FileSource, Finder, FinderResults};
 use finder::{FinderRequest, MAX_FOUND};
 pub(crate) use folder::entries;
-use fuzzy::Fuzzy;
+use fuzzy::FuzzyMatcher;
 pub use list::Candidate;
 use list::List;
 
@@ -68,7 +68,7 @@ pub struct Completion {
     finder: Option<Finder>,
     candidates: Option<CompletionTarget>,
     list: List,
-    fuzzy: Fuzzy,
+    fuzzy: FuzzyMatcher,
     /// The buffer version that was examined last.
     examined_version: Option<u64>,
 }
@@ -82,7 +82,7 @@ impl Default for Completion {
             finder: None,
             candidates: None,
             list: List::default(),
-            fuzzy: Fuzzy::for_words(),
+            fuzzy: FuzzyMatcher::for_words(),
             examined_version: None,
         }
     }
@@ -154,11 +154,11 @@ impl Completion {
         }
         if cursor.line == 0
             && line.starts_with('/')
-            && let Some(fitting) =
+            && let Some(matches) =
                 commands::matching_commands(&self.commands, line, cursor.byte, &mut self.fuzzy)
         {
-            let query = line.get(fitting.range.start..cursor.byte).unwrap_or("").to_owned();
-            let range = fitting.range;
+            let query = line.get(matches.range.start..cursor.byte).unwrap_or("").to_owned();
+            let range = matches.range;
             self.candidates = Some(CompletionTarget {
                 kind: CompletionKind::Command,
                 line: 0,
@@ -166,7 +166,7 @@ impl Completion {
                 query,
                 generation: None,
             });
-            return self.list.set(fitting.candidates, false);
+            return self.list.set(matches.candidates, false);
         }
         self.close();
     }
@@ -272,8 +272,8 @@ impl Completion {
                 FinderRequest::Program(word.text.clone())
             }
             shell::WordKind::Argument(known) if !known.is_empty() => {
-                let fitting = known.iter().filter(|known| known.starts_with(&word.text));
-                let candidates: Vec<Candidate> = fitting
+                let matches = known.iter().filter(|known| known.starts_with(&word.text));
+                let candidates: Vec<Candidate> = matches
                     .map(|known| Candidate {
                         insert: (*known).to_owned(),
                         label: (*known).to_owned(),
@@ -402,7 +402,7 @@ mod tests {
                     completer: Some(Arc::new(|typed: &str| {
                         let value = "--force".to_owned();
                         let fits = value.starts_with(typed);
-                        let argument = Argument { value, ..Argument::default() };
+                        let argument = ArgumentValue { value, ..ArgumentValue::default() };
                         fits.then_some(argument).into_iter().collect()
                     })),
                     ..command("undo", false, vec![])

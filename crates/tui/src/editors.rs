@@ -100,7 +100,7 @@ pub(crate) fn command(launch: &SessionConfig) -> Option<EditorCommand> {
             in_terminal: editor.in_terminal,
         })
     };
-    let of_variables = || {
+    let editor_from_variables = || {
         ["VISUAL", "EDITOR"].iter().find_map(|name| {
             let line = launch.config().environment.process_variable(name)?;
             let mut words = line.split_whitespace().map(OsString::from);
@@ -125,7 +125,7 @@ pub(crate) fn command(launch: &SessionConfig) -> Option<EditorCommand> {
             Some(EditorCommand { program, arguments: Vec::new(), in_terminal: true })
         })
     };
-    chosen.and_then(start).or_else(of_variables).or_else(usual)
+    chosen.and_then(start).or_else(editor_from_variables).or_else(usual)
 }
 
 fn program_of(launch: &SessionConfig, editor: &Editor) -> Option<PathBuf> {

@@ -68,17 +68,17 @@ fn choose_theme(
     if is_colorless() {
         return (Theme::no_color(), None);
     }
-    let fitting = || background.map(Theme::default_for).unwrap_or_default();
-    let Some(name) = &settings.theme else { return (fitting(), None) };
+    let default_theme = || background.map(Theme::default_for).unwrap_or_default();
+    let Some(name) = &settings.theme else { return (default_theme(), None) };
     match find_theme(name, &settings.custom_themes) {
         Ok(theme) => {
             let suits = background.is_none_or(|background| theme.is_readable_on(background));
             match (suits, settings.auto_theme) {
-                (false, true) if theme.name.starts_with("Default") => (fitting(), None),
+                (false, true) if theme.name.starts_with("Default") => (default_theme(), None),
                 _ => (theme, None),
             }
         }
-        Err(reason) => (fitting(), Some(format!("`ui.theme`: {reason}"))),
+        Err(reason) => (default_theme(), Some(format!("`ui.theme`: {reason}"))),
     }
 }
 

@@ -137,7 +137,7 @@ impl EditorSession {
         if self.updates.model != self.open.model {
             options.model = Some(self.updates.model.clone());
         }
-        let reading = tokio::task::spawn_blocking(move || launch.prepare_again(options)).await;
-        reading.unwrap_or_else(|error| Err(internal_failure(&error)))
+        let prepared = tokio::task::spawn_blocking(move || launch.prepare_again(options)).await;
+        prepared.unwrap_or_else(|error| Err(internal_failure(&error)))
     }
 }

@@ -114,14 +114,14 @@ fn model(key: &str, value: Value) -> Result<Option<String>, CommandParseError> {
 
 /// Reads a list, or a comma-separated string.
 fn names(key: &str, value: Value) -> Result<Vec<String>, CommandParseError> {
-    let of_list = |items: Vec<Value>| {
+    let names_in_list = |items: Vec<Value>| {
         let name = |item: Value| item.as_str().map(|text| text.trim().to_owned());
         items.into_iter().map(name).collect::<Option<Vec<String>>>()
     };
     let names = match value {
         Value::Null => Some(Vec::new()),
         Value::String(text) => Some(split_at_outer_commas(&text)),
-        Value::Array(items) => of_list(items),
+        Value::Array(items) => names_in_list(items),
         _ => None,
     };
     let mut names = names.ok_or_else(|| parse_error(format!("`{key}` must be a list of names")))?;

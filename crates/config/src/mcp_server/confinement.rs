@@ -84,8 +84,8 @@ mod tests {
             }
             assert!(!confined(json!(false), McpSource::System, default));
             assert_eq!(confined(json!(false), McpSource::Workspace, default), default);
-            let of_extension = McpSource::Extension("e".to_owned());
-            assert_eq!(confined(json!(false), of_extension, default), default);
+            let extension_source = McpSource::Extension("e".to_owned());
+            assert_eq!(confined(json!(false), extension_source, default), default);
         }
         let read = |value| McpServer::read("s", &value, McpSource::User);
         assert!(read(json!({"command": "c", "sandbox": "yes"})).is_err());

@@ -62,11 +62,11 @@ fn users(outer: &OuterSettings, name: &str) -> Option<UserServer> {
         let named = file.values.get("mcpServers").and_then(Value::as_object).and_then(|servers| {
             servers.iter().find(|(known, _)| is_same_name(known, name)).map(|it| it.1.clone())
         });
-        let of_command = || {
+        let name_from_command = || {
             let command = get_dotted(&file.values, COMMAND)?.as_str()?;
             (is_same_name("mcp", name)).then(|| server_of_command(command)).flatten()
         };
-        named.or_else(of_command)
+        named.or_else(name_from_command)
     });
     if let Some(value) = in_settings.next_back() {
         return Some(UserServer { value, is_of_extension: false });

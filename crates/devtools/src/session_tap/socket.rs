@@ -164,7 +164,7 @@ async fn serve(tap: Arc<SessionTap>, mut stream: UnixStream, stop: CancellationT
     let queue = tap.attach();
     let (mut reader, mut writer) = stream.split();
     let mut byte = [0; 1];
-    let writing = async {
+    let write_lines = async {
         writer.write_all(messages::hello_message().as_bytes()).await?;
         loop {
             let Some((lines, dropped)) = queue.take() else {
@@ -189,7 +189,7 @@ async fn serve(tap: Arc<SessionTap>, mut stream: UnixStream, stop: CancellationT
     };
     tokio::select! {
         // A viewer that is gone needs nothing.
-        _ = writing => {}
+        _ = write_lines => {}
         // It sends nothing: this is its end.
         _ = reader.read(&mut byte) => {}
         () = shutdown => {}

@@ -174,10 +174,10 @@ impl SubagentManager {
         else {
             return Some(decide);
         };
-        let order = Op::Decide(Box::new(RequestDecision { ask: own.clone(), ..*decide }));
+        let op = Op::Decide(Box::new(RequestDecision { ask: own.clone(), ..*decide }));
         // Its queue is far longer than its possible requests. If it is full, the session is about
         // to end.
-        if child.try_send(order).is_err() {
+        if child.try_send(op).is_err() {
             tracing::warn!("a response arrived too late for a subagent");
         }
         None

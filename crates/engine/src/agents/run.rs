@@ -241,8 +241,8 @@ impl SubagentRun {
             return;
         }
         let subagents = Arc::clone(&self.subagents);
-        let forgetting = tokio::task::spawn_blocking(move || subagents.agents.delete_run(&id));
-        if let Err(error) = forgetting.await {
+        let delete_task = tokio::task::spawn_blocking(move || subagents.agents.delete_run(&id));
+        if let Err(error) = delete_task.await {
             tracing::warn!(%error, "failed to delete the journal of a subagent run");
         }
     }
@@ -255,7 +255,7 @@ impl SubagentRun {
         let (subagents, agent) = (Arc::clone(&self.subagents), Arc::clone(&self.agent));
         let (result, prompt) = (self.result.clone(), prompt.to_owned());
         let resume = self.resume.clone();
-        let mut equipping = tokio::task::spawn_blocking(move || {
+        let mut resources_task = tokio::task::spawn_blocking(move || {
             let journal = subagents.agents.journal(&agent.name, resume.as_deref());
             // A resumed run keeps its original task.
             let task = journal.as_ref().and_then(|journal| journal.task.clone());
@@ -277,10 +277,10 @@ impl SubagentRun {
         });
         // Its MCP servers may take long to start.
         let equipped = tokio::select! {
-            equipped = &mut equipping => equipped,
+            equipped = &mut resources_task => equipped,
             () = self.cancel.cancelled() => {
                 tokio::spawn(async move {
-                    if let Ok(Ok((kit, _))) = equipping.await {
+                    if let Ok(Ok((kit, _))) = resources_task.await {
                         if let Some(close) = kit.close {
                             close().await;
                         }
@@ -560,7 +560,7 @@ async fn shorten_result(
     keep: Option<SaveOutput>,
 ) -> SubagentRunOutcome {
     let name = agent.to_owned();
-    let cutting = tokio::task::spawn_blocking(move || {
+    let truncate_task = tokio::task::spawn_blocking(move || {
         let cut = &outcome.text[..outcome.text.floor_char_boundary(RESULT)];
         let saved = keep.and_then(|keep| keep(&name, &outcome.text).ok());
         let rest = match saved {
@@ -569,7 +569,7 @@ async fn shorten_result(
         };
         SubagentRunOutcome { text: format!("{cut}\n[… {rest}]"), ..outcome }
     });
-    cutting.await.unwrap_or_else(|error| SubagentRunOutcome {
+    truncate_task.await.unwrap_or_else(|error| SubagentRunOutcome {
         end: AgentEnd::Error,
         text: format!("Failed to read the result: {error}"),
     })

@@ -453,10 +453,10 @@ impl Compactor<'_> {
         let save_output = self.context.compaction.options.save_output.clone();
         let (entries, kinds) = (view.to_vec(), Arc::clone(&self.kinds));
         let pins = self.conversation.history().pins().clone();
-        let masking = tokio::task::spawn_blocking(move || {
+        let mask_task = tokio::task::spawn_blocking(move || {
             masking::mask_results(&entries, limits, &kinds, &pins, save_output.as_ref())
         });
-        self.inbox.while_receiving(masking).await.ok().flatten()
+        self.inbox.while_receiving(mask_task).await.ok().flatten()
     }
 
     /// Returns the view with the newest results reduced by `over` tokens; `None` when there is
@@ -465,10 +465,10 @@ impl Compactor<'_> {
         let save_output = self.context.compaction.options.save_output.clone();
         let (entries, kinds) = (view.to_vec(), Arc::clone(&self.kinds));
         let pins = self.conversation.history().pins().clone();
-        let masking = tokio::task::spawn_blocking(move || {
+        let mask_task = tokio::task::spawn_blocking(move || {
             masking::mask_newest_results(&entries, over, &kinds, &pins, save_output.as_ref())
         });
-        self.inbox.while_receiving(masking).await.ok().flatten()
+        self.inbox.while_receiving(mask_task).await.ok().flatten()
     }
 
     /// Returns the summarized view, the compaction method, and an optional notice.
@@ -490,8 +490,8 @@ impl Compactor<'_> {
             None => {
                 let split = split?;
                 let request = self.summary_request(input, split, focus);
-                let writing = model_summary::write(&request, cancel);
-                (split, self.inbox.while_receiving(wait(writing, cancel)).await)
+                let summary_future = model_summary::write(&request, cancel);
+                (split, self.inbox.while_receiving(wait(summary_future, cancel)).await)
             }
         };
         match snapshot {

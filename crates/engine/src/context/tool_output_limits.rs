@@ -127,10 +127,10 @@ impl ContextManager {
                 }
                 None => options.save_output.clone(),
             };
-            let cutting = tokio::task::spawn_blocking(move || {
+            let truncate_task = tokio::task::spawn_blocking(move || {
                 truncate_output(&tool, &whole, max_length, save_output.as_ref())
             });
-            *text = inbox.while_receiving(cutting).await.unwrap_or_default();
+            *text = inbox.while_receiving(truncate_task).await.unwrap_or_default();
         }
     }
 }

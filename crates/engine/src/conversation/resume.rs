@@ -48,19 +48,19 @@ impl Conversation {
 
     /// Returns the results of the calls before the one that is run again; `None` when no
     /// call is at that position.
-    pub(crate) fn results_before(&self, order: Restore) -> Option<Vec<ResultRecord>> {
+    pub(crate) fn results_before(&self, request: Restore) -> Option<Vec<ResultRecord>> {
         let contents = self.history.contents();
-        let content = contents.get(order.keep_contents.checked_sub(1)?)?.open().ok()?;
+        let content = contents.get(request.keep_contents.checked_sub(1)?)?.open().ok()?;
         let calls: Vec<_> = content.calls().collect();
-        if content.role != Role::Model || order.call >= calls.len() {
+        if content.role != Role::Model || request.call >= calls.len() {
             return None;
         }
-        let answers = contents.get(order.keep_contents).and_then(|answers| answers.open().ok());
+        let answers = contents.get(request.keep_contents).and_then(|answers| answers.open().ok());
         let results = answers.map(|answers| split(answers.parts)).unwrap_or_default();
-        if results.len() < order.call {
+        if results.len() < request.call {
             return None;
         }
-        let results = results.into_iter().zip(calls).enumerate().take(order.call);
+        let results = results.into_iter().zip(calls).enumerate().take(request.call);
         let results = results.filter_map(|(index, (parts, call))| {
             Some(ResultRecord {
                 time: now(),

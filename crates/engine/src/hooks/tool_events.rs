@@ -41,7 +41,7 @@ pub(crate) struct AfterToolInput<'a> {
 
 impl HookRunner {
     /// Makes a hook part of a call's span.
-    fn of_call(&self, call: &ToolCall, hook: HookCall) -> HookCall {
+    fn with_call_trace(&self, call: &ToolCall, hook: HookCall) -> HookCall {
         HookCall { trace: self.bus.trace_headers(SpanSubject::Call(&call.item())), ..hook }
     }
 
@@ -59,7 +59,7 @@ impl HookRunner {
         let mut input = registry.tool_input(call);
         input.insert("tool_input".to_owned(), Value::Object(call.args.clone().unwrap_or_default()));
         let subject = registry.declared_name(&call.name);
-        let hook = self.of_call(call, HookCall::new(HookEvent::BeforeTool, subject, input));
+        let hook = self.with_call_trace(call, HookCall::new(HookEvent::BeforeTool, subject, input));
         let outcome = self.run(hook, inbox, cancel).await;
         if let Some(stop) = &outcome.stop {
             let message = format!("{STOP_PREFIX}{}", outcome.with_hook_names(stop));
@@ -101,7 +101,7 @@ impl HookRunner {
         let subject = registry.declared_name(&call.name);
         let response = tool_response(outcome, &subject, is_build_file);
         input.insert("tool_response".to_owned(), Value::Object(response));
-        let hook = self.of_call(call, HookCall::new(HookEvent::AfterTool, subject, input));
+        let hook = self.with_call_trace(call, HookCall::new(HookEvent::AfterTool, subject, input));
         let hooked = self.run(hook, inbox, cancel).await;
         if let Some(stop) = &hooked.stop {
             // As with a denial, the tool's output is not used.

@@ -200,8 +200,8 @@ fn declaration_index(message: &str) -> Option<usize> {
     }
     let (_, rest) = lower.split_once("tools")?;
     let (index, rest) = index_at_start(rest)?;
-    let of_tool = [".custom", ".inputschema", ".function", ".parameters"];
-    of_tool.iter().any(|key| rest.starts_with(key)).then_some(index)
+    let tool_keys = [".custom", ".inputschema", ".function", ".parameters"];
+    tool_keys.iter().any(|key| rest.starts_with(key)).then_some(index)
 }
 
 /// Returns the index in `[17]` or `.17` at the start of a string, and the text behind it.

@@ -39,16 +39,16 @@ impl ModelAvailability {
         message: &str,
         retried: bool,
     ) {
-        let passing = cause == FallbackCause::Capacity;
+        let is_transient = cause == FallbackCause::Capacity;
         let outage = Outage {
             cause,
             message: message.to_owned(),
-            retry_at: match (passing, retried) {
+            retry_at: match (is_transient, retried) {
                 (false, _) => None,
                 (true, true) => Some(Instant::now()),
                 (true, false) => Some(Instant::now() + CAPACITY_COOLDOWN),
             },
-            one_attempt: passing && retried,
+            one_attempt: is_transient && retried,
         };
         self.outages.insert(model.to_owned(), outage);
         self.failed.push(model.to_owned());

@@ -21,8 +21,8 @@ impl Session {
         while let Some(op) = self.inbox.next_op() {
             match op {
                 QueuedOp::Undo { prompt, force } => self.undo(prompt, force).await,
-                QueuedOp::Rewind(order) => self.rewind(order).await,
-                QueuedOp::Restore(order) => self.restore(order).await,
+                QueuedOp::Rewind(request) => self.rewind(request).await,
+                QueuedOp::Restore(request) => self.restore(request).await,
                 QueuedOp::Context(op) => self.apply_context_op(op).await,
                 QueuedOp::ListPrompts => self.list_prompts().await,
             }
@@ -55,24 +55,24 @@ impl Session {
     }
 
     /// Rewinds to before a prompt: the conversation, the files, or both.
-    async fn rewind(&mut self, order: Rewind) {
+    async fn rewind(&mut self, request: Rewind) {
         let marks = self.conversation.prompts().iter();
-        let found = (1..).zip(marks).find(|(_, mark)| mark.turn == order.turn);
+        let found = (1..).zip(marks).find(|(_, mark)| mark.turn == request.turn);
         let Some((number, mark)) = found.map(|(number, mark)| (number, mark.clone())) else {
             let text = "Cannot rewind: that prompt was already removed";
             self.inbox.notice(Level::Error, text);
             return;
         };
-        let files = match order.files {
-            true => Some(self.checkpoints.undo_turns(order, &mut self.inbox).await),
+        let files = match request.files {
+            true => Some(self.checkpoints.undo_turns(request, &mut self.inbox).await),
             false => None,
         };
-        if order.chat {
+        if request.chat {
             self.rewind_conversation(mark.at).await;
         } else if let Some(undone) = &files {
             self.conversation.record_restored_files(undone);
         }
-        let (chat, prompt) = (order.chat, mark.text);
+        let (chat, prompt) = (request.chat, mark.text);
         self.bus.send(EventBody::Rewound(RewindResult { number, prompt, chat, files }));
     }
 
@@ -90,8 +90,8 @@ impl Session {
     }
 
     /// Restores a checkpoint, and queues the turn that runs its call again.
-    async fn restore(&mut self, order: Restore) {
-        let Some(earlier) = self.conversation.results_before(order) else {
+    async fn restore(&mut self, request: Restore) {
+        let Some(earlier) = self.conversation.results_before(request) else {
             let problem = Some("its tool call was removed from the conversation".to_owned());
             self.bus.send(EventBody::Restored(UndoResult { problem, ..UndoResult::default() }));
             return;
@@ -101,11 +101,11 @@ impl Session {
             self.conversation.start_turn();
         }
         let turn = self.conversation.turn();
-        let restored = self.checkpoints.restore(order, turn, &mut self.inbox).await;
+        let restored = self.checkpoints.restore(request, turn, &mut self.inbox).await;
         let undone = restored
             .unwrap_or_else(|reason| UndoResult { problem: Some(reason), ..UndoResult::default() });
         if undone.problem.is_none() {
-            self.rewind_conversation(order.keep_contents).await;
+            self.rewind_conversation(request.keep_contents).await;
             self.conversation.restore_results(earlier);
             self.inbox.push_input(TurnInput::Rerun);
         }

@@ -35,14 +35,14 @@ impl Session {
         }
         loop {
             let ledger = self.budget.ledger();
-            let reserving = async {
+            let reserve_future = async {
                 tokio::select! {
                     biased;
                     () = cancel.cancelled() => None,
                     reserved = ledger.reserve(price) => Some(reserved),
                 }
             };
-            match self.inbox.while_receiving(reserving).await {
+            match self.inbox.while_receiving(reserve_future).await {
                 None => return Err(EndReason::Cancelled),
                 Some(Ok(reservation)) => {
                     if let Some((tokens, _)) =

@@ -77,7 +77,7 @@ impl ToolRunner<'_> {
     /// Returns the responses to offer.
     fn outcomes(&self, question: Question, prepared: &PreparedCall) -> Vec<ApprovalResponse> {
         let limits = self.approvals.limits();
-        let lasting = limits.allow_session
+        let can_persist = limits.allow_session
             && !prepared.policy_decision.always_ask
             && question != Question::AskUser;
         let has_rule = !prepared.rules.is_empty();
@@ -99,11 +99,14 @@ impl ToolRunner<'_> {
         }
         offer(
             ApprovalResponse::ProceedAlways,
-            lasting && (has_rule || (is_edit && trusted)) && !is_mcp,
+            can_persist && (has_rule || (is_edit && trusted)) && !is_mcp,
         );
-        offer(ApprovalResponse::ProceedAlwaysTool, lasting && has_rule && is_mcp);
-        offer(ApprovalResponse::ProceedAlwaysServer, lasting && prepared.rules.len() > 1 && is_mcp);
-        offer(ApprovalResponse::ProceedAlwaysAndSave, lasting && has_rule && limits.permanent);
+        offer(ApprovalResponse::ProceedAlwaysTool, can_persist && has_rule && is_mcp);
+        offer(
+            ApprovalResponse::ProceedAlwaysServer,
+            can_persist && prepared.rules.len() > 1 && is_mcp,
+        );
+        offer(ApprovalResponse::ProceedAlwaysAndSave, can_persist && has_rule && limits.permanent);
         offer(ApprovalResponse::ModifyWithEditor, is_edit);
         offer(ApprovalResponse::Cancel, true);
         outcomes
@@ -286,8 +289,8 @@ impl ToolRunner<'_> {
             return;
         };
         let allowed = allowed_by(&rule, tool);
-        let saving = tokio::task::spawn_blocking(move || keeper.save(&rule, scope));
-        match self.inbox.while_receiving(saving).await {
+        let save_task = tokio::task::spawn_blocking(move || keeper.save(&rule, scope));
+        match self.inbox.while_receiving(save_task).await {
             Ok(Ok(path)) => {
                 let scope_text = match scope {
                     RuleScope::Project => "in this project",

@@ -111,7 +111,7 @@ impl ToolRunner<'_> {
             mode: self.inbox.mode(),
             interactive: self.environment.interactive,
         };
-        let preparing = {
+        let prepare_task = {
             let (tool, args) = (Arc::clone(&tool), args.clone());
             let search = self.context.context_search(&tool.spec().name);
             let checkpoints = self.checkpoints.store().filter(|_| kind == ToolKind::Execute);
@@ -124,7 +124,7 @@ impl ToolRunner<'_> {
             })
         };
         let (invocation, created_paths, context_files) =
-            match self.inbox.while_receiving(preparing).await {
+            match self.inbox.while_receiving(prepare_task).await {
                 Ok(Ok(prepared)) => prepared,
                 Ok(Err(error)) => return Err((error, Some(kind))),
                 Err(panicked) => return Err((crash_error(&call.name, &panicked), Some(kind))),

@@ -76,12 +76,12 @@ async fn make_network(
 
 /// Waits until the proxy listens, and connects it to the internal network.
 async fn connect_proxy(program: &'static str) -> Result<(), ProgramSandboxError> {
-    let listening = async {
+    let wait_for_port = async {
         while tokio::net::TcpStream::connect(("127.0.0.1", PROXY_PORT)).await.is_err() {
             tokio::time::sleep(STEP).await;
         }
     };
-    if tokio::time::timeout(TIMEOUT, listening).await.is_err() {
+    if tokio::time::timeout(TIMEOUT, wait_for_port).await.is_err() {
         return Err(ProgramSandboxError::Setting {
             name: "GEMINI_SANDBOX_PROXY_COMMAND",
             reason: format!(

@@ -74,8 +74,8 @@ pub(super) fn secret_name_part(name: &str) -> Option<&'static str> {
 /// judging by its value: one long word that is neither an address nor a path.
 pub(super) fn is_bare_secret(name: &str, value: &str) -> bool {
     const MIN_LENGTH: usize = 8;
-    let of_word = |letter: char| letter.is_ascii_alphanumeric() || "_-+=".contains(letter);
-    let one_word = value.len() >= MIN_LENGTH && value.chars().all(of_word);
+    let is_word_char = |letter: char| letter.is_ascii_alphanumeric() || "_-+=".contains(letter);
+    let one_word = value.len() >= MIN_LENGTH && value.chars().all(is_word_char);
     // `RANDOM_SEED` is a number; `WALLET_SEED` is twelve words or one long word.
     let seed = name.rsplit('_').next() == Some("SEED");
     let counted = value.chars().all(|letter| letter.is_ascii_digit());

@@ -49,9 +49,9 @@ pub async fn ask_engine(
     name: &str,
     arguments: &str,
 ) -> Option<Result<EngineAnswer, Failure>> {
-    let order = engine_request(session, name, arguments)?;
+    let op = engine_request(session, name, arguments)?;
     let mut earlier_events = Vec::new();
-    if session.ops().send(order).await.is_ok() {
+    if session.ops().send(op).await.is_ok() {
         while let Some(event) = events.next().await {
             let answer = engine_answer(&event.body);
             earlier_events.push(event);

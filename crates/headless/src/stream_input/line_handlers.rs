@@ -22,7 +22,7 @@ impl Conversation<'_> {
         if self.pending_prompt.is_some() {
             return self.handle_during_approval(incoming, runner);
         }
-        if let Err(problem) = incoming.order.and_then(|line| self.handle_other(line, number)) {
+        if let Err(problem) = incoming.operation.and_then(|line| self.handle_other(line, number)) {
             runner.reject_line(number, &problem);
         }
     }
@@ -33,7 +33,7 @@ impl Conversation<'_> {
         let number = incoming.number;
         let is_for_command =
             |line: &DecideLine| self.command_approvals.find(line.id.as_str()).is_some();
-        let handled = match incoming.order {
+        let handled = match incoming.operation {
             // It begins nothing, and its sender may wait for the error before it answers.
             Err(problem) => Err(problem),
             Ok(InputLine::Decide(line)) if is_for_command(&line) => {
@@ -49,8 +49,8 @@ impl Conversation<'_> {
                     false => self.handle_other(InputLine::Interrupt, number),
                 }
             }
-            order if self.waiting.len() < MAX_QUEUED => {
-                self.waiting.push_back(NumberedLine { number, order });
+            operation if self.waiting.len() < MAX_QUEUED => {
+                self.waiting.push_back(NumberedLine { number, operation });
                 Ok(())
             }
             _ => Err(format!("{MAX_QUEUED} lines are waiting for an approval")),

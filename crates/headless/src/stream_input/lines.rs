@@ -10,7 +10,7 @@ use crate::line_reader::next_line;
 /// A parsed line with its number.
 pub(super) struct NumberedLine {
     pub(super) number: u64,
-    pub(super) order: Result<InputLine, String>,
+    pub(super) operation: Result<InputLine, String>,
 }
 
 /// The lines, and the task that reads them.
@@ -26,13 +26,13 @@ pub(super) fn read_lines(input: impl AsyncRead + Send + Unpin + 'static) -> Line
         let mut input = BufReader::new(input);
         let mut number = 0;
         loop {
-            let order = match next_line(&mut input, &mut number).await {
+            let operation = match next_line(&mut input, &mut number).await {
                 Ok(Some(Ok(line))) => parse(&line),
                 Ok(Some(Err(problem))) => Err(problem),
                 // Unreadable input counts as ended.
                 Ok(None) | Err(_) => return,
             };
-            if sender.send(NumberedLine { number, order }).await.is_err() {
+            if sender.send(NumberedLine { number, operation }).await.is_err() {
                 return;
             }
         }

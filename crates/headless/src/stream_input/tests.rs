@@ -11,7 +11,7 @@ fn lines(stdout: &str) -> Vec<Value> {
     stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn of_type<'a>(lines: &'a [Value], r#type: &str) -> Vec<&'a Value> {
+fn lines_of_type<'a>(lines: &'a [Value], r#type: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["type"] == r#type).collect()
 }
 
@@ -24,8 +24,8 @@ fn several_prompts_run_over_one_process() {
     assert_eq!((done.code, done.stderr.as_str()), (0, ""));
     assert_eq!(done.prompts, ["a", "b"]);
     let lines = lines(&done.stdout);
-    assert_eq!(of_type(&lines, "init").len(), 1);
-    assert_eq!(of_type(&lines, "result").len(), 2);
+    assert_eq!(lines_of_type(&lines, "init").len(), 1);
+    assert_eq!(lines_of_type(&lines, "result").len(), 2);
     assert_eq!(lines.last().unwrap()["type"], "result");
 }
 
@@ -42,8 +42,10 @@ fn each_answer_is_corrected_to_match_the_schema() {
     assert_eq!((done.prompts.len(), done.prompts[2].as_str()), (3, "b"));
     assert!(done.prompts[1].contains("invalid JSON"), "{:?}", done.prompts);
     let lines = lines(&done.stdout);
-    let values: Vec<_> =
-        of_type(&lines, "result").into_iter().map(|line| line["structured"].clone()).collect();
+    let values: Vec<_> = lines_of_type(&lines, "result")
+        .into_iter()
+        .map(|line| line["structured"].clone())
+        .collect();
     assert_eq!(values, [serde_json::json!({"n": 1}), serde_json::json!({"n": 2})]);
 }
 
@@ -56,7 +58,7 @@ fn invalid_line_is_reported_and_the_conversation_continues() {
     );
     assert_eq!((result.code, result.prompts), (0, vec!["a".to_owned()]));
     let lines = lines(&result.stdout);
-    let errors = of_type(&lines, "error");
+    let errors = lines_of_type(&lines, "error");
     let expected = [
         ("line 1: ", "expected one JSON object"),
         ("line 2: ", "unknown variant `dance`"),
@@ -80,7 +82,7 @@ fn approval_request_is_denied_when_the_input_has_ended() {
         "{\"type\":\"message\",\"content\":\"a\"}\n",
     );
     let lines = lines(&result.stdout);
-    let ask = of_type(&lines, "ask")[0];
+    let ask = lines_of_type(&lines, "ask")[0];
     assert_eq!((&ask["id"], &ask["kind"]), (&Value::from("a1"), &Value::from("approval")));
     assert_eq!(result.decisions, ["a1"]);
     assert_eq!(result.code, 0);
@@ -120,7 +122,7 @@ fn steering_reaches_the_turn_and_interrupt_ends_it() {
         "{\"type\":\"message\",\"content\":\"a\"}\n",
     );
     let lines = lines(&result.stdout);
-    let users: Vec<_> = of_type(&lines, "message")
+    let users: Vec<_> = lines_of_type(&lines, "message")
         .into_iter()
         .filter(|line| line["role"] == "user")
         .map(|line| line["content"].clone())

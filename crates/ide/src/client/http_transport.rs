@@ -121,9 +121,9 @@ impl HttpTransport {
         let timed_out = RequestError::TimedOut { seconds: CONNECT_TIME.as_secs() };
         let response = checked(answered.map_err(|_| timed_out)?)?;
         tokio::spawn(async move {
-            let reading = read(response, &sink);
+            let read_events = read(response, &sink);
             tokio::select! {
-                result = reading => {
+                result = read_events => {
                     if let Err(error) = result {
                         tracing::debug!(%error, "the event stream of the companion broke");
                     }

@@ -179,9 +179,9 @@ async fn connect(state: &CompanionState) -> Result<ActiveConnection, DisconnectR
     let mut failure = None;
     for candidate in found.candidates.iter().take(MAX_CANDIDATES) {
         let (incoming, received) = mpsc::channel(INCOMING);
-        let connecting =
+        let connection =
             CompanionClient::connect(&candidate.address, &state.options, &state.version, incoming);
-        match connecting.await {
+        match connection.await {
             Ok(client) => {
                 return Ok(ActiveConnection {
                     client: Arc::new(client),

@@ -109,7 +109,7 @@ async fn show(
     // Decisions count as soon as the request is sent: its response may come late or never, for
     // example if the editor sends it to another client.
     let mut decisions = state.decisions.subscribe();
-    let mut opening = std::pin::pin!(client.open_diff(path, &text));
+    let mut open_request = std::pin::pin!(client.open_diff(path, &text));
     let mut is_opening = true;
     loop {
         tokio::select! {
@@ -124,7 +124,7 @@ async fn show(
                 close(state, &client, path, reply.ok()).await;
                 return None;
             }
-            opened = &mut opening, if is_opening => match opened {
+            opened = &mut open_request, if is_opening => match opened {
                 Ok(()) | Err(RequestError::TimedOut { .. }) => is_opening = false,
                 Err(error) => {
                     return Some(DiffDecision::Unavailable { reason: error.to_string() });

@@ -30,7 +30,7 @@ pub fn load() {
         return;
     }
     // Without a thread, code stays plain.
-    let loading = std::thread::Builder::new().name("grammars".to_owned()).spawn(|| {
+    let load_thread = std::thread::Builder::new().name("grammars".to_owned()).spawn(|| {
         let syntaxes = two_face::syntax::extra_newlines();
         let _ = LOADED.set(Syntaxes { syntaxes, roles: ScopeRoles::new() });
         finish();
@@ -39,7 +39,7 @@ pub fn load() {
             then();
         }
     });
-    if loading.is_err() {
+    if load_thread.is_err() {
         finish();
     }
 }

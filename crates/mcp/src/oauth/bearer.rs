@@ -124,11 +124,11 @@ async fn prepare_manager(
     if !manager.initialize_from_store().await? {
         return Ok(None);
     }
-    let of_settings = match (&settings.client_id, &settings.client_secret) {
+    let configured_secret = match (&settings.client_id, &settings.client_secret) {
         (Some(id), Some(secret)) if known.client_id.as_ref() == Some(id) => Some(secret.clone()),
         _ => None,
     };
-    if let (Some(id), Some(secret)) = (known.client_id, of_settings.or(known.client_secret)) {
+    if let (Some(id), Some(secret)) = (known.client_id, configured_secret.or(known.client_secret)) {
         // The library stores the client id but not its secret. The redirect URI is not used when a
         // token is refreshed.
         let config = OAuthClientConfig::new(id, tokens_at).with_client_secret(secret.expose());

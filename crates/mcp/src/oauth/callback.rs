@@ -47,8 +47,8 @@ impl RedirectListener {
         let waiting = async {
             loop {
                 let Ok((stream, _)) = self.listener.accept().await else { continue };
-                let answering = tokio::time::timeout(REQUEST, self.answer(stream, state));
-                if let Ok(Ok(Some(target))) = answering.await {
+                let answer_future = tokio::time::timeout(REQUEST, self.answer(stream, state));
+                if let Ok(Ok(Some(target))) = answer_future.await {
                     return target;
                 }
             }

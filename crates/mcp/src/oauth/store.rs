@@ -322,8 +322,8 @@ impl CredentialStore for ServerTokens {
     {
         let tokens = self.clone();
         Box::pin(async move {
-            let loading = tokio::task::spawn_blocking(move || tokens.load_now());
-            loading.await.map_err(|error| AuthError::InternalError(error.to_string()))
+            let load_task = tokio::task::spawn_blocking(move || tokens.load_now());
+            load_task.await.map_err(|error| AuthError::InternalError(error.to_string()))
         })
     }
 
@@ -334,8 +334,8 @@ impl CredentialStore for ServerTokens {
     {
         let tokens = self.clone();
         Box::pin(async move {
-            let saving = tokio::task::spawn_blocking(move || tokens.save_now(&credentials));
-            saving.await.map_err(|error| AuthError::InternalError(error.to_string()))?
+            let save_task = tokio::task::spawn_blocking(move || tokens.save_now(&credentials));
+            save_task.await.map_err(|error| AuthError::InternalError(error.to_string()))?
         })
     }
 
@@ -346,9 +346,9 @@ impl CredentialStore for ServerTokens {
     {
         let tokens = self.clone();
         Box::pin(async move {
-            let forgetting =
+            let delete_task =
                 tokio::task::spawn_blocking(move || tokens.files.delete(&tokens.server));
-            let forgotten = forgetting.await.unwrap_or_else(|error| Err(error.into()));
+            let forgotten = delete_task.await.unwrap_or_else(|error| Err(error.into()));
             forgotten.map(drop).map_err(|error| AuthError::InternalError(error.to_string()))
         })
     }

@@ -29,7 +29,7 @@ impl Servers {
     /// Returns the servers that require a sign-in, each only once. The caller informs the user.
     pub fn sign_ins(&self) -> Vec<PendingSignIn> {
         let mut reported = self.lock_reported();
-        let wanting = self.inner.servers.iter().filter_map(|server| {
+        let servers_requiring_sign_in = self.inner.servers.iter().filter_map(|server| {
             let is_renewal = server.wants_sign_in()?;
             let name = server.config.name.clone();
             let asks_immediately = server.config.oauth.enabled;
@@ -39,6 +39,6 @@ impl Servers {
                 asks_immediately,
             })
         });
-        wanting.collect()
+        servers_requiring_sign_in.collect()
     }
 }

@@ -290,9 +290,9 @@ fn page_shows_startup_and_messages_of_mcp_servers() {
     page.read_until(&["{\"mcp\":", "\"method\":\"tools/call\"", "\"is_response\":true"]);
     session.next("result");
     assert_eq!(session.end(), Some(0));
-    let of_server = page.all.lines().filter(|line| line.contains("{\"mcp\":"));
-    assert!(of_server.clone().count() > 4);
-    assert!(of_server.clone().all(|line| !line.contains("s3cret-value")));
+    let server_lines = page.all.lines().filter(|line| line.contains("{\"mcp\":"));
+    assert!(server_lines.clone().count() > 4);
+    assert!(server_lines.clone().all(|line| !line.contains("s3cret-value")));
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn is_running(world: &World) -> bool {
 
 #[test]
 fn server_is_sandboxed_by_settings() {
-    for (own, of_all, in_project, confined) in [
+    for (own, for_all_servers, in_project, confined) in [
         (json!(null), false, false, false),
         (json!(true), false, false, true),
         (json!(null), true, false, true),
@@ -102,7 +102,7 @@ fn server_is_sandboxed_by_settings() {
     ] {
         let world = create_world();
         let servers = json!({"mcpServers": {"test": server(&world, &own)}});
-        let mut settings = json!({"mcp": {"sandbox": of_all}});
+        let mut settings = json!({"mcp": {"sandbox": for_all_servers}});
         if in_project {
             let project = servers.to_string();
             world.home.write(".gemini/settings.json", &project).expect("settings");
@@ -110,7 +110,7 @@ fn server_is_sandboxed_by_settings() {
             settings["mcpServers"] = servers["mcpServers"].clone();
         }
         set(&world, &settings);
-        let case = format!("{own} {of_all} {in_project}");
+        let case = format!("{own} {for_all_servers} {in_project}");
         let tried = tool_report(&world);
         assert_eq!(
             (&tried["inside"], &tried["own"]),

@@ -29,8 +29,8 @@ fn records(world: &World) -> Vec<Value> {
 
 /// Returns the attributes of all records with a name.
 fn named(world: &World, name: &str) -> Vec<Value> {
-    let of_name = |record: &Value| record["attributes"]["event.name"] == name;
-    let records = records(world).into_iter().filter(of_name);
+    let has_name = |record: &Value| record["attributes"]["event.name"] == name;
+    let records = records(world).into_iter().filter(has_name);
     records.map(|record| record["attributes"].clone()).collect()
 }
 
@@ -88,8 +88,8 @@ fn records_of_a_session_are_in_the_file() {
 
     let calls = named(&world, "gemini_cli.tool_call");
     let call = |name: &str| {
-        let of_name = |call: &&Value| call["function_name"] == name;
-        calls.iter().find(of_name).unwrap_or_else(|| panic!("no call of {name}: {calls:?}"))
+        let has_name = |call: &&Value| call["function_name"] == name;
+        calls.iter().find(has_name).unwrap_or_else(|| panic!("no call of {name}: {calls:?}"))
     };
     let write = call("write_file");
     assert_eq!(
@@ -110,17 +110,17 @@ fn records_of_a_session_are_in_the_file() {
     assert!(failed["error"].as_str().is_some() && failed.get("content_length").is_none());
 
     let hooks = named(&world, "gemini_cli.hook_call");
-    let of_event = |event: &str| {
+    let records_of_event = |event: &str| {
         hooks.iter().find(|it| it["hook_event_name"] == event).expect("a run of the hook").clone()
     };
-    let before = of_event("BeforeAgent");
+    let before = records_of_event("BeforeAgent");
     assert_eq!((&before["hook_name"], &before["hook_type"]), (&json!(hook), &json!("command")));
     assert_eq!((&before["success"], &before["exit_code"]), (&json!(true), &json!(0)));
     assert_eq!(before["hook_output"], json!({"systemMessage": "seen"}).to_string());
     assert_eq!((&before["stderr"], &before["stdout"].is_string()), (&json!("aside\n"), &true));
     let input: Value = serde_json::from_str(before["hook_input"].as_str().expect("text")).unwrap();
     assert_eq!(input["prompt"], "do it");
-    let after = of_event("AfterTool");
+    let after = records_of_event("AfterTool");
     assert_eq!((&after["success"], &after["exit_code"]), (&json!(false), &json!(1)));
     assert!(after.get("hook_output").is_none());
     let details = named(&world, "gen_ai.client.inference.operation.details");
@@ -148,12 +148,12 @@ fn records_of_a_session_are_in_the_file() {
     let last = records.last().expect("a record");
     let metrics = &last["scopeMetrics"][0]["metrics"];
     let metric = |name: &str| {
-        let of_name = |it: &&Value| it["descriptor"]["name"] == name;
+        let has_name = |it: &&Value| it["descriptor"]["name"] == name;
         metrics
             .as_array()
             .expect("metrics")
             .iter()
-            .find(of_name)
+            .find(has_name)
             .unwrap_or_else(|| panic!("{name}"))
     };
     assert_eq!(metric("gemini_cli.session.count")["dataPoints"][0]["value"], 1);
@@ -430,9 +430,9 @@ fn collector_gets_the_spans_of_a_turn_with_a_subagent_and_an_mcp_server() {
     assert_eq!(scout.parent, agent.id);
     assert_eq!(find(&spans, "execute_tool read_file").parent, scout.id);
     let chats: Vec<&Span> = spans.iter().filter(|span| span.name.starts_with("chat ")).collect();
-    let of_scout: Vec<&&Span> = chats.iter().filter(|chat| chat.parent == scout.id).collect();
-    assert_eq!(of_scout.len(), 2);
-    for chat in of_scout {
+    let scout_chats: Vec<&&Span> = chats.iter().filter(|chat| chat.parent == scout.id).collect();
+    assert_eq!(scout_chats.len(), 2);
+    for chat in scout_chats {
         assert_eq!(chat.kind, 3);
         assert_eq!(attribute(&chat.attributes, "parallax.request.role"), "subagent");
         assert_eq!(attribute(&chat.attributes, "gen_ai.agent.name"), "scout");

@@ -110,7 +110,7 @@ async fn strict_replay_ignores_session_specific_values() {
 async fn strict_replay_ignores_what_differs_in_every_run() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("r.jsonl");
-    let of_run = |run: &str, pid: u32, text: &str| {
+    let request_of_run = |run: &str, pid: u32, text: &str| {
         let mut request = request();
         let output = format!("{text} in {run}/a.txt and /home/{run}/x\nProcess Group PGID: {pid}");
         let result = json!({"output": output}).as_object().expect("an object").clone();
@@ -121,14 +121,14 @@ async fn strict_replay_ignores_what_differs_in_every_run() {
     let recorder = Recorder::new(script(), &path, RecordFormat::Full, Vec::new())
         .expect("a recorder")
         .with_directories(Path::new("/tmp/one"), Path::new("/home//tmp/one"));
-    drain(&recorder, of_run("/tmp/one", 17, "ok")).await.end.expect("a call");
+    drain(&recorder, request_of_run("/tmp/one", 17, "ok")).await.end.expect("a call");
     let replay = |run: &str| {
         ReplayModel::from_file(&path, true)
             .expect("a recording")
             .with_directories(Path::new(run), Path::new(&format!("/home/{run}")))
     };
-    drain(&replay("/tmp/two"), of_run("/tmp/two", 4711, "ok")).await.end.expect("the same");
-    let end = drain(&replay("/tmp/two"), of_run("/tmp/two", 17, "bad")).await.end;
+    drain(&replay("/tmp/two"), request_of_run("/tmp/two", 4711, "ok")).await.end.expect("the same");
+    let end = drain(&replay("/tmp/two"), request_of_run("/tmp/two", 17, "bad")).await.end;
     let error = end.expect_err("another result").to_string();
     assert!(error.contains("content 1 of 1") && error.contains("bad in /tmp/two"), "{error}");
     assert!(!error.contains("recorded prompt"), "{error}");
@@ -137,7 +137,7 @@ async fn strict_replay_ignores_what_differs_in_every_run() {
     let exact = text.replace(r#","form":1"#, "");
     assert_ne!(exact, text);
     std::fs::write(&path, exact).expect("written");
-    let end = drain(&replay("/tmp/two"), of_run("/tmp/two", 4711, "ok")).await.end;
+    let end = drain(&replay("/tmp/two"), request_of_run("/tmp/two", 4711, "ok")).await.end;
     end.expect_err("no longer the same bytes");
 }
 

@@ -208,12 +208,12 @@ fn blocked_calls(filters: Filters) -> SandboxResult<BpfProgram> {
         (0, SeccompCmpOp::Eq, u64::from(libc::AF_NETLINK.cast_unsigned())),
         (2, SeccompCmpOp::Ne, 0),
     ];
-    let mut refused = vec![rule(other)?, rule(netlink)?];
+    let mut blocked = vec![rule(other)?, rule(netlink)?];
     if has_broker {
-        refused.extend(unusual_protocols()?);
+        blocked.extend(unusual_protocols()?);
         rules.insert(libc::SYS_setsockopt, source_routing_options()?);
     }
-    rules.insert(libc::SYS_socket, refused);
+    rules.insert(libc::SYS_socket, blocked);
     if sockets != Sockets::Namespace {
         rules.insert(libc::SYS_socketpair, reconnectable_socket_pairs()?);
     }
@@ -303,9 +303,9 @@ fn file_system_requests() -> SandboxResult<Vec<SeccompRule>> {
     kinds
         .into_iter()
         .map(|(kind, harmless)| {
-            let of_kind = (1, SeccompCmpOp::MaskedEq(KIND), kind);
+            let kind_condition = (1, SeccompCmpOp::MaskedEq(KIND), kind);
             let others = harmless.iter().map(|request| (1, SeccompCmpOp::Ne, *request));
-            rule([of_kind].into_iter().chain(others).collect())
+            rule([kind_condition].into_iter().chain(others).collect())
         })
         .collect()
 }
@@ -323,11 +323,11 @@ fn special_files(group_bit_told: bool) -> SandboxResult<Vec<(i64, Vec<SeccompRul
         (argument, SeccompCmpOp::MaskedEq(flag), flag)
     };
     let changes = |argument| -> SandboxResult<Vec<SeccompRule>> {
-        let mut refused = vec![rule(vec![has(argument, SET_USER)])?];
+        let mut blocked = vec![rule(vec![has(argument, SET_USER)])?];
         if !group_bit_told {
-            refused.push(rule(vec![has(argument, SET_GROUP)])?);
+            blocked.push(rule(vec![has(argument, SET_GROUP)])?);
         }
-        Ok(refused)
+        Ok(blocked)
     };
     let makes_file = |argument| -> SandboxResult<Vec<SeccompRule>> {
         Ok(vec![rule(vec![has(argument, SET_USER)])?, rule(vec![has(argument, SET_GROUP)])?])
@@ -335,19 +335,19 @@ fn special_files(group_bit_told: bool) -> SandboxResult<Vec<(i64, Vec<SeccompRul
     let makes_node = |argument| -> SandboxResult<Vec<SeccompRule>> {
         let kinds = SeccompCmpOp::MaskedEq(u64::from(libc::S_IFMT));
         let is = |kind: u32| (argument, kinds.clone(), u64::from(kind));
-        let mut refused = makes_file(argument)?;
-        refused.extend([rule(vec![is(libc::S_IFCHR)])?, rule(vec![is(libc::S_IFBLK)])?]);
-        Ok(refused)
+        let mut blocked = makes_file(argument)?;
+        blocked.extend([rule(vec![is(libc::S_IFCHR)])?, rule(vec![is(libc::S_IFBLK)])?]);
+        Ok(blocked)
     };
     const NAMELESS: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
-    let opens = |flags, of_mode| -> SandboxResult<Vec<SeccompRule>> {
-        let mut refused = Vec::new();
+    let opens = |flags, access_mode| -> SandboxResult<Vec<SeccompRule>> {
+        let mut blocked = Vec::new();
         for flag in [libc::O_CREAT, NAMELESS] {
             for bit in [SET_USER, SET_GROUP] {
-                refused.push(rule(vec![makes(flags, flag), has(of_mode, bit)])?);
+                blocked.push(rule(vec![makes(flags, flag), has(access_mode, bit)])?);
             }
         }
-        Ok(refused)
+        Ok(blocked)
     };
     let mut rules = vec![
         (libc::SYS_fchmod, changes(1)?),
@@ -425,12 +425,12 @@ fn alternative_number_filter() -> BpfProgram {
         const LOAD_NUMBER: u16 = 0x20;
         const JUMP_IF_AT_LEAST: u16 = 0x35;
         const RETURN: u16 = 0x06;
-        let refused = u32::from(SeccompAction::Errno(libc::EPERM.cast_unsigned()));
+        let block_action = u32::from(SeccompAction::Errno(libc::EPERM.cast_unsigned()));
         let allowed = u32::from(SeccompAction::Allow);
         vec![
             sock_filter { code: LOAD_NUMBER, jt: 0, jf: 0, k: 0 },
             sock_filter { code: JUMP_IF_AT_LEAST, jt: 0, jf: 1, k: FIRST },
-            sock_filter { code: RETURN, jt: 0, jf: 0, k: refused },
+            sock_filter { code: RETURN, jt: 0, jf: 0, k: block_action },
             sock_filter { code: RETURN, jt: 0, jf: 0, k: allowed },
         ]
     }

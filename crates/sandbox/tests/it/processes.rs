@@ -374,7 +374,7 @@ fn probe_leaves_no_child_processes() {
         let stats = processes.filter_map(|it| std::fs::read_to_string(it.path().join("stat")).ok());
         // Broker processes belong to other tests.
         let stats = stats.filter(|stat| !stat.contains(parallax_sandbox::KEEPER));
-        let of_us = stats.filter(|stat| {
+        let own_stats = stats.filter(|stat| {
             let fields = stat.rsplit(") ").next().unwrap_or_default();
             let mut fields = fields.split(' ');
             // State, parent, group, session: a session leader is not a child of this test.
@@ -383,7 +383,7 @@ fn probe_leaves_no_child_processes() {
             let pid = stat.split(' ').next();
             state == Some("Z") && parent == Some(&own) && session == pid
         });
-        of_us.count()
+        own_stats.count()
     };
     let end = std::time::Instant::now() + std::time::Duration::from_secs(2);
     while zombies() > 0 && std::time::Instant::now() < end {

@@ -119,8 +119,8 @@ impl A2aTasks {
         if settings.auto_execute {
             let params = json!({"sessionId": id, "modeId": "yolo"});
             if let Err(error) = self.client().request("session/set_mode", params).await {
-                let closing = json!({"sessionId": id});
-                let _ = self.client().request("session/close", closing).await;
+                let close_params = json!({"sessionId": id});
+                let _ = self.client().request("session/close", close_params).await;
                 return Err(A2aError::UnsupportedOperation(format!("`autoExecute`: {error}")));
             }
         }

@@ -90,18 +90,18 @@ pub(super) fn trajectory(session: &LoadedSession) -> serde_json::Result<String> 
 /// The ids of calls, which are unique within a trajectory.
 #[derive(Default)]
 struct CallIds {
-    of_answer: VecDeque<String>,
+    answer_ids: VecDeque<String>,
     used: HashSet<String>,
 }
 
 impl CallIds {
     fn begin(&mut self, ids: &[String]) {
-        self.of_answer = ids.iter().cloned().collect();
+        self.answer_ids = ids.iter().cloned().collect();
     }
 
     /// Returns the recorded id of the next call of the answer, or one made of the item's number.
     fn next(&mut self, number: usize) -> String {
-        let recorded = self.of_answer.pop_front().filter(|id| !id.is_empty());
+        let recorded = self.answer_ids.pop_front().filter(|id| !id.is_empty());
         let id = recorded.filter(|id| !self.used.contains(id));
         let id = id.unwrap_or_else(|| format!("call_{number}"));
         self.used.insert(id.clone());

@@ -109,7 +109,7 @@ impl Checkpoints {
         let known: HashMap<PathBuf, PathState> =
             written.files.into_iter().map(|(path, state)| (path.path(), state)).collect();
         let unseen: Vec<PathBuf> = written.unvisited.iter().map(EncodedPath::path).collect();
-        let of_new_repository = |path: &Path| {
+        let is_in_new_repository = |path: &Path| {
             let git = path.ancestors().find(|ancestor| ancestor.ends_with(".git"));
             git.is_some_and(|git| git != path && !known.contains_key(&git.join("config")))
         };
@@ -150,7 +150,7 @@ impl Checkpoints {
             let path = entry.path.path();
             let was_seen =
                 !written.is_truncated && !unseen.iter().any(|unseen| path.starts_with(unseen));
-            if was_seen && !known.contains_key(&path) && !of_new_repository(&path) {
+            if was_seen && !known.contains_key(&path) && !is_in_new_repository(&path) {
                 compare(&entry.path, PathState::Absent);
             }
         }

@@ -185,7 +185,7 @@ impl Checkpoints {
                 compare(&location, before);
             }
         }
-        let of_new_repository = |path: &Path| {
+        let is_in_new_repository = |path: &Path| {
             let git = path.ancestors().find(|ancestor| ancestor.ends_with(".git"));
             git.is_some_and(|git| git != path && !known.contains_key(&git.join("config")))
         };
@@ -197,7 +197,7 @@ impl Checkpoints {
             let protected =
                 is_protected(&entry.path.relative) || is_in_planted_repository(&entry.path);
             let was_seen = !unseen.iter().any(|unseen| path.starts_with(unseen));
-            if protected && was_seen && !known.contains_key(&path) && !of_new_repository(&path) {
+            if protected && was_seen && !known.contains_key(&path) && !is_in_new_repository(&path) {
                 compare(&entry.path, &PathState::Absent);
             }
         }

@@ -60,9 +60,9 @@ pub(super) fn is_nested_too_deep(relative: &Path) -> bool {
 /// Whether a path relative to a workspace directory is protected only because it is an instruction
 /// file for agents.
 pub(super) fn is_instruction(relative: &Path) -> bool {
-    let of_git = relative.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(b".git"));
+    let is_git_path = relative.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(b".git"));
     let protection = protected_names::protection(&protected_names::folded_names(relative));
-    protection == Some(Protection::Instructions) && !of_git
+    protection == Some(Protection::Instructions) && !is_git_path
 }
 
 /// Whether the path is the configuration of a bare repository in the workspace directory itself.

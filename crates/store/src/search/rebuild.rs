@@ -63,11 +63,12 @@ impl SearchIndex {
     /// Empties the tables in place, because other processes have the file open. Session numbers
     /// continue, so that a new session is never mistaken for an old one.
     fn empty(&mut self) -> rusqlite::Result<()> {
-        let writing = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        writing.execute_batch(&format!(
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        transaction.execute_batch(&format!(
             "DELETE FROM sessions; DROP TABLE texts; {}",
             create_text_table()
         ))?;
-        writing.commit()
+        transaction.commit()
     }
 }

@@ -288,7 +288,7 @@ mod tests {
             let value = value.as_object().expect("an object").clone();
             Part::function_response(id, name, value, vec![Part::inline_data("image/png", "aGk=")])
         };
-        let of_request = contents(
+        let request_contents = contents(
             &[
                 Content::user(vec![Part::text("look")]),
                 Content::model(vec![
@@ -316,7 +316,7 @@ mod tests {
             part(json!({"text": "hm", "thought": true})),
             part(json!({"functionCall": {"name": "read_file", "args": {"file_path": "a"}}})),
         ];
-        let messages = of_request.messages(&answer, Some("STOP"));
+        let messages = request_contents.messages(&answer, Some("STOP"));
         let blob = json!({"type": "blob", "mime_type": "image/png", "modality": "image", "content": "aGk="});
         assert_eq!(
             parsed(&messages.input),

@@ -201,7 +201,7 @@ impl SearchWorker<'_> {
             });
             return (Vec::new(), false);
         }
-        let is_wide = TextEncoding::of_head(&head)
+        let is_wide = TextEncoding::from_byte_order_mark(&head)
             .is_some_and(|(encoding, _)| encoding != TextEncoding::Utf8);
         let mut file = EncodingReader {
             file: head.as_slice().chain(file),
@@ -386,12 +386,12 @@ impl CollectedMatches {
         }
         let mut changed = false;
         while let Some(last) = files.by_path.last_entry() {
-            let of_last = last.get().hits.len() as u64;
-            if files.count - of_last < self.total {
+            let last_count = last.get().hits.len() as u64;
+            if files.count - last_count < self.total {
                 break;
             }
             files.by_path.pop_last();
-            files.count -= of_last;
+            files.count -= last_count;
             changed = true;
         }
         if files.count >= self.total && (changed || files.frontier.is_none()) {

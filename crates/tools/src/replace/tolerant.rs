@@ -107,7 +107,7 @@ fn align(
     while at_old < old.len() {
         *steps += 1;
         let (file, old) = (file.get(at_file..)?, old.get(at_old..)?);
-        let (of_file, of_old) = equivalent_length(file, old)?;
+        let (file_count, old_count) = equivalent_length(file, old)?;
         let (first_file, first_old) = (file.first()?, old.first()?);
         // `new line` does not match `newline`.
         if before.is_some_and(is_word)
@@ -119,10 +119,10 @@ fn align(
         let span = |characters: &[TextChar], count: usize| {
             Some(characters.first()?.start()..characters.get(count - 1)?.end())
         };
-        pairs.push(AlignedPair { old: span(old, of_old)?, file: span(file, of_file)? });
-        before = old.get(of_old - 1).map(|text_char| text_char.character);
-        at_file += of_file;
-        at_old += of_old;
+        pairs.push(AlignedPair { old: span(old, old_count)?, file: span(file, file_count)? });
+        before = old.get(old_count - 1).map(|text_char| text_char.character);
+        at_file += file_count;
+        at_old += old_count;
     }
     Some((at_file, pairs))
 }

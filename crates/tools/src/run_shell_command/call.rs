@@ -114,7 +114,7 @@ impl Invocation for RunShellCommandCall {
             };
             let begun = Instant::now();
             let (options, processes) = (Arc::clone(&self.options), self.processes.clone());
-            let preparing = tokio::task::spawn_blocking(move || {
+            let prepare_task = tokio::task::spawn_blocking(move || {
                 let sandbox = options.sandbox.as_ref();
                 let confined = sandbox.is_some_and(|sandbox| sandbox.enabled);
                 let layers = confined
@@ -122,7 +122,7 @@ impl Invocation for RunShellCommandCall {
                     && processes.has_namespaces();
                 StartingCommand { layers, ..entry }.prepare(sandbox)
             });
-            let prepared = match preparing.await.map_err(|error| error.to_string()) {
+            let prepared = match prepare_task.await.map_err(|error| error.to_string()) {
                 Ok(Ok(prepared)) => prepared,
                 Ok(Err(reason)) | Err(reason) => return report::preparation_error(&reason),
             };
@@ -213,12 +213,12 @@ impl EndedCommand {
         outcome: &mut ToolResult,
     ) {
         let (home, hidden) = (sandbox.home.clone(), sandbox.hidden_places.clone());
-        let looking = tokio::task::spawn_blocking(move || {
+        let denial_task = tokio::task::spawn_blocking(move || {
             let Self { plan, line, directory, finished, evidence } = self;
             hidden.update_record();
             confined::denied_permissions(plan, &line, &directory, &home, &finished, evidence)
         });
-        let (refused, words) = looking.await.unwrap_or_default();
+        let (refused, words) = denial_task.await.unwrap_or_default();
         outcome.for_model.output.push_str(&words);
         if sandbox.table.mode(mode).allow_overrides {
             outcome.denied_permissions = refused;

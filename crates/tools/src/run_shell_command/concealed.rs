@@ -79,12 +79,12 @@ fn repository_paths(directories: &[PathBuf], output: &str) -> Vec<PathBuf> {
     let quoted = output.split('\'').skip(1).step_by(2).take(MAX_QUOTED).map(PathBuf::from);
     let named: Vec<PathBuf> =
         quoted.chain(std::env::var_os(GIT_DIRECTORY).map(PathBuf::from)).collect();
-    let of_place = |directory: &PathBuf| {
+    let paths_from = |directory: &PathBuf| {
         let parts = repository::linked_parts(directory);
         let named: Vec<PathBuf> = named.iter().map(|path| directory.join(path)).collect();
         named.into_iter().chain(parts).chain(repository::local_remotes(directory))
     };
-    directories.iter().flat_map(of_place).filter_map(|path| path.canonicalize().ok()).collect()
+    directories.iter().flat_map(paths_from).filter_map(|path| path.canonicalize().ok()).collect()
 }
 
 /// Whether the path exists only in the machine's `/tmp`.

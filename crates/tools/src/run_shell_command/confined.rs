@@ -100,10 +100,10 @@ impl StartingCommand {
                 ));
             }
         }
-        let of_info = |path: &PathBuf| path.ends_with(".git/info");
+        let is_info_directory = |path: &PathBuf| path.ends_with(".git/info");
         if mode != ApprovalMode::Yolo
             && bash::uses_git(&line)
-            && !permissions.file_system.write.iter().any(of_info)
+            && !permissions.file_system.write.iter().any(is_info_directory)
         {
             git::disable_info_updates(&mut environment);
         }
@@ -249,8 +249,8 @@ fn is_own_repository(path: &str, directories: &[PathBuf]) -> bool {
     let path = path.strip_prefix("file://").unwrap_or(path);
     directories.iter().any(|directory| {
         let named = directory.join(path);
-        let of_path = if named.ends_with(".git") { named } else { named.join(".git") };
-        git(directory).is_some_and(|own| resolve_links(&own) == resolve_links(&of_path))
+        let git_directory = if named.ends_with(".git") { named } else { named.join(".git") };
+        git(directory).is_some_and(|own| resolve_links(&own) == resolve_links(&git_directory))
     })
 }
 

@@ -289,21 +289,21 @@ fn follow(
     roots: &[PathBuf],
     found: &SensitivePaths,
     rules: Option<&GeminiIgnore>,
-    of_homes: &[PathBuf],
+    home_paths: &[PathBuf],
 ) -> TrackedPaths {
-    let of_settings = |path: &Path| options.hidden.iter().any(|hidden| hidden == path);
+    let is_configured = |path: &Path| options.hidden.iter().any(|hidden| hidden == path);
     let in_workspace = |path: &&PathBuf| roots.iter().any(|root| path.starts_with(root));
     let hidden = found.secrets.iter().chain(&found.ignored_files);
     // A hidden link is also identified by its target, which a command can move. The link itself may
     // be in the home directory.
-    let of_home = of_homes.iter().flat_map(|path| link_targets(path));
+    let home_targets = home_paths.iter().flat_map(|path| link_targets(path));
     let mut hidden: Vec<PathBuf> = hidden
         .chain(options.hidden.iter())
         .filter(|path| in_workspace(path) && !options.readable.contains(path))
         .cloned()
         .collect();
     let targets: Vec<PathBuf> = hidden.iter().flat_map(|path| link_targets(path)).collect();
-    let targets = targets.into_iter().chain(of_home);
+    let targets = targets.into_iter().chain(home_targets);
     let targets = targets.filter(|path| in_workspace(&path) && !options.readable.contains(path));
     let is_root = |path: &PathBuf| roots.iter().any(|root| root.starts_with(path));
     let targets: Vec<PathBuf> = targets.filter(|path| !is_root(path)).collect();
@@ -313,7 +313,7 @@ fn follow(
     hidden.extend(earlier.iter().cloned());
     let mut tracked = options.hidden_places.track(roots, &hidden, |path| {
         !options.readable.iter().any(|open| open == path)
-            && (of_settings(path)
+            && (is_configured(path)
                 || path.file_name().is_some_and(secrets::is_secret_name)
                 || rules.is_some_and(|rules| rules.matches(path)))
     });
@@ -552,10 +552,10 @@ fn provide_agent_sockets(home: &Path, plan: &mut Plan) {
 }
 
 fn caches(home: &Path) -> Vec<PathBuf> {
-    let of_home = CACHES.iter().map(|name| home.join(name));
-    let of_variables = CACHE_VARIABLES.iter().filter_map(std::env::var_os).map(PathBuf::from);
-    let named = of_variables.filter(|path| path.is_absolute() && path.components().count() > 2);
-    let mut caches: Vec<PathBuf> = of_home.chain(named).filter(|path| path.is_dir()).collect();
+    let home_caches = CACHES.iter().map(|name| home.join(name));
+    let cache_paths = CACHE_VARIABLES.iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let named = cache_paths.filter(|path| path.is_absolute() && path.components().count() > 2);
+    let mut caches: Vec<PathBuf> = home_caches.chain(named).filter(|path| path.is_dir()).collect();
     caches.sort();
     caches.dedup();
     caches

@@ -293,9 +293,9 @@ fn add_missing_permission(
         path = folder;
     }
     let files = &mut missing.file_system;
-    for (paths, of_read) in [(to_read, true), (to_write, false)] {
+    for (paths, is_read) in [(to_read, true), (to_write, false)] {
         let full = files.read.len() + files.write.len() >= MAX_COUNT;
-        let list = if of_read { &mut files.read } else { &mut files.write };
+        let list = if is_read { &mut files.read } else { &mut files.write };
         if paths && !full && !list.iter().any(|known| known == path) {
             list.push(path.to_owned());
         }

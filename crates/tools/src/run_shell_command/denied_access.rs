@@ -58,7 +58,7 @@ impl SandboxRun {
 
 impl Confinement for SandboxRun {
     fn denies(&self, path: &Path, access: DeniedAccess) -> bool {
-        let of_plan = match access {
+        let plan_access = match access {
             DeniedAccess::Read => parallax_sandbox::Access::Read,
             DeniedAccess::Write => parallax_sandbox::Access::Write,
         };
@@ -67,7 +67,8 @@ impl Confinement for SandboxRun {
         let exists = path.symlink_metadata().is_ok()
             || path.parent().is_some_and(|directory| directory.is_dir());
         let path = resolve_links(path);
-        exists && (self.plan.denies(&path, of_plan) || self.is_read_only_below_tmp(&path, access))
+        exists
+            && (self.plan.denies(&path, plan_access) || self.is_read_only_below_tmp(&path, access))
     }
 
     fn first_missing_directory(&self, path: &Path) -> PathBuf {

@@ -41,7 +41,7 @@ impl EditorTerminalCall {
             return report::preparation_error("no shell was found: install `bash` or `sh`");
         };
         let arguments = arguments_for(&shell, command).into_iter().map(text).collect();
-        let differing = variables
+        let changed_variables = variables
             .into_iter()
             .filter(|(name, value)| std::env::var_os(name).as_ref() != Some(value))
             .map(|(name, value)| (text(name), text(value)))
@@ -56,7 +56,7 @@ impl EditorTerminalCall {
             program: text(shell.program.into_os_string()),
             arguments,
             directory,
-            variables: differing,
+            variables: changed_variables,
             output_limit: limit,
             cancel: cancel.clone(),
         });

@@ -252,9 +252,9 @@ pub(super) fn files_of_configuration(
 /// Whether a later entry cannot override this one, because git uses the first.
 fn is_first_wins(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    let of_remote = key.strip_prefix("remote.").and_then(|rest| rest.rsplit('.').next());
+    let remote_key = key.strip_prefix("remote.").and_then(|rest| rest.rsplit('.').next());
     matches!(key.as_str(), "core.gitproxy" | "gc.recentobjectshook")
-        || matches!(of_remote, Some("uploadpack" | "receivepack"))
+        || matches!(remote_key, Some("uploadpack" | "receivepack"))
 }
 
 /// Adds an override that neutralizes one entry of a repository's configuration.

@@ -106,7 +106,7 @@ fn pairs(name: &str, words: &[&str]) -> Vec<(String, String)> {
         .filter(|word| is_revision(word))
         .collect();
     let from_head = |revision: &str| ("HEAD".to_owned(), revision.to_owned());
-    let of_commit = |commit: &str| (format!("{commit}^"), commit.to_owned());
+    let commit_range = |commit: &str| (format!("{commit}^"), commit.to_owned());
     match name {
         "checkout" | "switch" if words.first() == Some(&"-") => vec![from_head("@{-1}")],
         "checkout" | "switch" | "reset" | "read-tree" | "restore" => {
@@ -118,7 +118,7 @@ fn pairs(name: &str, words: &[&str]) -> Vec<(String, String)> {
             let named = operands.iter().map(|word| (*word).to_owned()).chain(tracking);
             named.chain(["@{u}".to_owned()]).map(|revision| from_head(&revision)).collect()
         }
-        "cherry-pick" | "revert" => operands.iter().copied().map(of_commit).collect(),
+        "cherry-pick" | "revert" => operands.iter().copied().map(commit_range).collect(),
         "stash" if matches!(words.first(), Some(&("pop" | "apply" | "branch"))) => {
             let entry = operands.get(1).map_or("stash@{0}".to_owned(), |entry| {
                 match entry.parse::<u32>() {
@@ -126,7 +126,7 @@ fn pairs(name: &str, words: &[&str]) -> Vec<(String, String)> {
                     Err(_) => (*entry).to_owned(),
                 }
             });
-            vec![of_commit(&entry), (format!("{entry}^"), format!("{entry}^3"))]
+            vec![commit_range(&entry), (format!("{entry}^"), format!("{entry}^3"))]
         }
         _ => Vec::new(),
     }

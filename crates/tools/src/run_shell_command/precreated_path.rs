@@ -69,7 +69,7 @@ pub(super) async fn remove_unused(made: Vec<PrecreatedPath>) {
     if made.is_empty() {
         return;
     }
-    let removing = tokio::task::spawn_blocking(move || {
+    let remove_task = tokio::task::spawn_blocking(move || {
         let mut unused = false;
         for PrecreatedPath { path, marker_time } in made.iter().rev() {
             match marker_time {
@@ -91,7 +91,7 @@ pub(super) async fn remove_unused(made: Vec<PrecreatedPath>) {
             }
         }
     });
-    let _ = removing.await;
+    let _ = remove_task.await;
 }
 
 #[cfg(test)]

@@ -88,9 +88,9 @@ pub(super) fn permissions(
         }
     };
     let targets = |kinds: &[RedirectionKind]| -> Vec<&Redirection> {
-        let of_kind = |found: &&Redirection| kinds.contains(&found.kind);
+        let has_kind = |found: &&Redirection| kinds.contains(&found.kind);
         let counts = |found: &&Redirection| !bash::is_harmless_redirection(found);
-        line.redirections.iter().filter(of_kind).filter(counts).collect()
+        line.redirections.iter().filter(has_kind).filter(counts).collect()
     };
     for written in targets(&[RedirectionKind::Write, RedirectionKind::Append]) {
         note(&written.target, DeniedAccess::Write);
@@ -250,8 +250,9 @@ pub(super) fn known_targets(
 
 /// Returns the directories that git commands of the line name.
 pub(super) fn named_paths(line: &ShellLine, directories: &[PathBuf]) -> Vec<PathBuf> {
-    let of_git = line.commands.iter().filter(|command| command.name() == Some("git"));
-    let words = of_git.flat_map(|command| command.arguments()).filter_map(|it| it.text.as_deref());
+    let git_commands = line.commands.iter().filter(|command| command.name() == Some("git"));
+    let words =
+        git_commands.flat_map(|command| command.arguments()).filter_map(|it| it.text.as_deref());
     let words = words.map(|word| word.strip_prefix("file://").unwrap_or(word));
     let paths =
         words.flat_map(|word| directories.iter().map(move |directory| directory.join(word)));
@@ -260,7 +261,7 @@ pub(super) fn named_paths(line: &ShellLine, directories: &[PathBuf]) -> Vec<Path
 
 /// Whether `$HOME` may be reassigned before it is used.
 fn may_reassign_home(line: &ShellLine) -> bool {
-    let of_commands = line.commands.iter().any(|command| {
+    let is_reassigned = line.commands.iter().any(|command| {
         command.assignments.iter().any(|assignment| assignment.name == "HOME")
             // `export HOME=x`, `read HOME`, `for HOME in …`: detected by the word itself.
             || command.words.iter().any(|word| {
@@ -268,7 +269,7 @@ fn may_reassign_home(line: &ShellLine) -> bool {
                 text == "HOME" || text.starts_with("HOME=")
             })
     });
-    of_commands || line.commands.is_empty()
+    is_reassigned || line.commands.is_empty()
 }
 
 /// Returns the protected files of the repository around `directory` that git commands of the line

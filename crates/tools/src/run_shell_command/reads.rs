@@ -274,15 +274,15 @@ fn names(word: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the words of the commands, assignments, and redirections of a line.
 fn read_words(line: &ShellLine) -> Vec<String> {
-    let of_commands = line.commands.iter().flat_map(|command| {
+    let command_paths = line.commands.iter().flat_map(|command| {
         command.words.iter().chain(command.assignments.iter().map(|found| &found.value))
     });
-    let of_redirections = line.redirections.iter().filter_map(|found| match found.kind {
+    let redirection_paths = line.redirections.iter().filter_map(|found| match found.kind {
         // Text, not a file name.
         RedirectionKind::HereDocument | RedirectionKind::HereString => None,
         _ => Some(&found.target),
     });
-    of_commands.chain(of_redirections).filter_map(|word| word.text.clone()).collect()
+    command_paths.chain(redirection_paths).filter_map(|word| word.text.clone()).collect()
 }
 
 /// Returns the words without quotes; `None` if there are too many or one cannot be determined.

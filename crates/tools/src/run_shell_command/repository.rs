@@ -235,13 +235,13 @@ fn submodules(directory: &Path) -> Option<Vec<PathBuf>> {
     let top = git(&["rev-parse", "--show-toplevel"])?;
     let top = PathBuf::from(OsString::from_vec(top.strip_suffix(b"\n")?.to_vec()));
     let listed = git(&["ls-files", "--stage", "-z", "--full-name", "--", ":/"])?;
-    let of_module = |entry: &[u8]| {
+    let submodule_path = |entry: &[u8]| {
         let path = entry.strip_prefix(b"160000 ")?.splitn(2, |byte| *byte == b'\t').nth(1)?;
         let full_path = top.join(OsStr::from_bytes(path));
         // A submodule that is not checked out cannot run anything.
         full_path.join(".git").symlink_metadata().is_ok().then_some(full_path)
     };
-    Some(listed.split(|byte| *byte == 0).filter_map(of_module).collect())
+    Some(listed.split(|byte| *byte == 0).filter_map(submodule_path).collect())
 }
 
 /// Returns the repository with this working tree or git directory; `Err` holds a file that cannot

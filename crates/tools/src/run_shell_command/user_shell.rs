@@ -146,15 +146,18 @@ impl UserCommand {
             .into_iter()
             .chain(command.sandbox.as_ref().map(|plan| plan.temporary.clone()))
             .collect();
-        let making = tokio::task::spawn_blocking(move || {
+        let file_task = tokio::task::spawn_blocking(move || {
             directories
                 .iter()
                 .try_for_each(|directory| parallax_exec::create_private_folder(directory))
         });
-        if let Err(reason) = making.await.map_err(|error| error.to_string()).and_then(|created| {
-            created
-                .map_err(|error| format!("failed to create the directory for its output: {error}"))
-        }) {
+        if let Err(reason) =
+            file_task.await.map_err(|error| error.to_string()).and_then(|created| {
+                created.map_err(|error| {
+                    format!("failed to create the directory for its output: {error}")
+                })
+            })
+        {
             return failure_outcome(reason);
         }
         let began = command.directory.clone();

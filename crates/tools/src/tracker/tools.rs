@@ -179,11 +179,11 @@ impl Invocation for TrackerCall {
 
     fn run(self: Box<Self>, _run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
-            let working = tokio::task::spawn_blocking(move || {
+            let store_task = tokio::task::spawn_blocking(move || {
                 let done = self.execute();
                 (done, todos(&self.tracker.all()))
             });
-            match working.await {
+            match store_task.await {
                 Ok((Ok(text), todos)) => {
                     ToolResult::text(text).with_display(Display::Todos { todos })
                 }

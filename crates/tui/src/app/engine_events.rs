@@ -69,7 +69,7 @@ impl App {
                 if prompt.is_empty() {
                     self.announce_work();
                 }
-                skills_and_hooks::files_changed(self);
+                skills_and_hooks::refresh_completions(self);
                 if self.session.stats().turns.len() == 1 {
                     mcp::report_starting_servers(self);
                 }

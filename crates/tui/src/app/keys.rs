@@ -131,7 +131,7 @@ impl App {
     }
 
     fn handle_overlay_key(&mut self, key: Key) {
-        let typing = self.dialogs.overlay().is_some_and(Overlay::is_typing);
+        let is_typing = self.dialogs.overlay().is_some_and(Overlay::is_typing);
         if key == Key::ctrl('c') && self.is_second(PendingSecondPress::Quit) {
             return self.queue_effect(Effect::Quit { delete: false });
         }
@@ -139,7 +139,7 @@ impl App {
         if is_server && is_text_key(key, "jk") {
             return self.type_into_composer(key);
         }
-        let dialog_key = DialogKey::from_keymap(&self.keymap, key, typing);
+        let dialog_key = DialogKey::from_keymap(&self.keymap, key, is_typing);
         if let Some(overlay) = self.dialogs.overlay_mut() {
             let response = overlay.key(dialog_key, key);
             self.overlay_answer(response);
@@ -150,24 +150,24 @@ impl App {
         if self.everywhere_key(key, KeymapContext::DIALOG) {
             return;
         }
-        let typing = self.dialogs.is_typing_into_approval();
+        let is_typing = self.dialogs.is_typing_into_approval();
         if self.keymap.commands_for(key, KeymapContext::COMPOSER).any(|it| it == KeyCommand::Quit) {
             return self.quit_key(false);
         }
         // `y` moves to the yes choice and Enter takes it; if more letters follow, it was text.
         let yes = self.dialogs.take_pressed_yes();
         let says_yes = key.character() == Some('y') && !yes && self.dialogs.has_yes_choice();
-        if !typing && (yes || !says_yes) && is_text_key(key, if yes { "" } else { "ejk" }) {
+        if !is_typing && (yes || !says_yes) && is_text_key(key, if yes { "" } else { "ejk" }) {
             self.dialogs.note_typing(self.clock.now_ms());
             if yes {
                 self.composer.buffer_mut().insert("y");
             }
             return self.handle_composer_key(key);
         }
-        if !typing && says_yes && self.dialogs.select_yes() {
+        if !is_typing && says_yes && self.dialogs.select_yes() {
             return;
         }
-        let dialog_key = DialogKey::from_keymap(&self.keymap, key, typing);
+        let dialog_key = DialogKey::from_keymap(&self.keymap, key, is_typing);
         let Some(answer) = self.dialogs.approval_key(dialog_key, key) else { return };
         match answer {
             QuestionAnswer::Stay => {}
@@ -537,7 +537,7 @@ impl App {
     /// Up in an empty composer: takes back the pending message, or lists several.
     fn take_back_queue(&mut self) {
         if self.prompt_queue.len() > 1 {
-            return lists::queue_dialog(self);
+            return lists::open_queue_dialog(self);
         }
         if let Some(removed) = self.prompt_queue.pop() {
             if let Some(id) = removed.steer_id {

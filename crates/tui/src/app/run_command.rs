@@ -50,7 +50,7 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
     match command {
         SlashCommand::About => info::about(app),
         SlashCommand::Agents => agents::list(app),
-        SlashCommand::AgentsPanel => agents::dialog(app),
+        SlashCommand::AgentsPanel => agents::open_dialog(app),
         SlashCommand::AgentsAccept => accept::ask(app, arguments),
         SlashCommand::AgentsConfig => config::configure(app, arguments),
         SlashCommand::AgentsDisable => agents::set_enabled(app, arguments, false),
@@ -110,7 +110,7 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         SlashCommand::Footer => status_line_items::open(app),
         SlashCommand::Fork => sessions::fork(app, arguments),
         SlashCommand::Help => info::help(app),
-        SlashCommand::Hooks => skills_and_hooks::hooks_dialog(app),
+        SlashCommand::Hooks => skills_and_hooks::open_hooks_dialog(app),
         SlashCommand::HooksAccept => skills_and_hooks::accept_hooks(app),
         SlashCommand::HooksDisable => skills_and_hooks::switch_hooks(app, Some(arguments), false),
         SlashCommand::HooksDisableAll => skills_and_hooks::switch_hooks(app, None, false),
@@ -166,7 +166,9 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         SlashCommand::Rewind => rewind::request(app),
         SlashCommand::Settings => settings::open(app),
         SlashCommand::Shortcuts => app.hints.toggle_shortcuts(),
-        SlashCommand::SkillsPanel if arguments.is_empty() => skills_and_hooks::skills_dialog(app),
+        SlashCommand::SkillsPanel if arguments.is_empty() => {
+            skills_and_hooks::open_skills_dialog(app)
+        }
         SlashCommand::Skills | SlashCommand::SkillsPanel => {
             skills_and_hooks::list_skills(app, arguments)
         }

@@ -69,7 +69,7 @@ impl App {
         if layout == Layout::Plain {
             return plain::frame(self, finished, width);
         }
-        let LowerRows { rows: mut bottom, cursor, composer } = self.bottom(width, rows);
+        let LowerRows { rows: mut bottom, cursor, composer } = self.lower_rows(width, rows);
         let cut = bottom.len().saturating_sub(rows);
         bottom.drain(..cut);
         let room = rows - bottom.len();
@@ -134,7 +134,7 @@ impl App {
     }
 
     /// Returns everything below the transcript.
-    fn bottom(&mut self, width: usize, height: usize) -> LowerRows {
+    fn lower_rows(&mut self, width: usize, height: usize) -> LowerRows {
         let low = height < LOW;
         let mut rows = Vec::new();
         let is_asking = self.dialogs.has_open_dialog();
@@ -210,7 +210,7 @@ impl App {
         let writing = if low { 1 } else { 3 };
         let foot = self.render_footer(width, height.saturating_sub(rows.len() + writing), low);
         let room = height.saturating_sub(rows.len() + foot.len()).max(1);
-        let middle = self.middle(width, height, room, low);
+        let middle = self.dialog_or_composer_rows(width, height, room, low);
         let spare = height.saturating_sub(rows.len() + middle.rows.len() + foot.len());
         if is_asking && rows.is_empty() && spare >= AIRY_DIALOG {
             rows.push(Line::EMPTY);
@@ -226,7 +226,13 @@ impl App {
     }
 
     /// Returns the dialog or the composer.
-    fn middle(&mut self, width: usize, height: usize, room: usize, low: bool) -> LowerRows {
+    fn dialog_or_composer_rows(
+        &mut self,
+        width: usize,
+        height: usize,
+        room: usize,
+        low: bool,
+    ) -> LowerRows {
         let rule = || Line::styled("─".repeat(width), self.theme.border);
         // The rule takes one row if it is shown.
         let inside = room.saturating_sub(usize::from(!low)).max(1);

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use parallax_commands::{equivalent_command, other_agent_hint};
 
-use super::fuzzy::Fuzzy;
+use super::fuzzy::FuzzyMatcher;
 use super::list::Candidate;
 
 /// Returns the possible values of an argument for the arguments typed so far. Called for each key,
 /// so it must not block.
-pub type Completer = Arc<dyn Fn(&str) -> Vec<Argument> + Send + Sync>;
+pub type Completer = Arc<dyn Fn(&str) -> Vec<ArgumentValue> + Send + Sync>;
 
 /// A possible value of an argument.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Argument {
+pub struct ArgumentValue {
     /// The complete arguments to insert.
     pub value: String,
     /// A description; may be empty.
@@ -71,7 +71,7 @@ pub fn matching_commands(
     commands: &[CommandInfo],
     line: &str,
     cursor: usize,
-    fuzzy: &mut Fuzzy,
+    fuzzy: &mut FuzzyMatcher,
 ) -> Option<CommandMatches> {
     let rest = line.strip_prefix('/')?;
     if rest.starts_with(['/', '*']) || cursor == 0 {
@@ -138,7 +138,7 @@ fn rank_commands(
     commands: &[CommandInfo],
     input: &str,
     slash: bool,
-    fuzzy: &mut Fuzzy,
+    fuzzy: &mut FuzzyMatcher,
 ) -> Vec<Candidate> {
     // A command of another agent is taken as typed, not completed to what begins alike.
     let is_foreign = equivalent_command(input).is_some() || other_agent_hint(input).is_some();
@@ -147,7 +147,7 @@ fn rank_commands(
     if slash && is_foreign && !commands.iter().any(is_ours) {
         return Vec::new();
     }
-    let mut fitting: Vec<(u8, u16, &CommandInfo)> = Vec::new();
+    let mut matches: Vec<(u8, u16, &CommandInfo)> = Vec::new();
     for command in commands.iter().filter(|command| !command.hidden) {
         let alias = |fits: &dyn Fn(&str) -> bool| command.aliases.iter().any(|alias| fits(alias));
         let rank = if input.is_empty() || command.name == input {
@@ -160,10 +160,10 @@ fn rank_commands(
         } else if alias(&|alias| alias.starts_with(input)) {
             Some((3, 0))
         } else {
-            let of_name = fuzzy.score(&command.name, input);
-            let of_aliases = command.aliases.iter().filter_map(|name| fuzzy.score(name, input));
-            of_name.max(of_aliases.max()).map(|score| {
-                if of_name.is_none() {
+            let name_score = fuzzy.score(&command.name, input);
+            let alias_scores = command.aliases.iter().filter_map(|name| fuzzy.score(name, input));
+            name_score.max(alias_scores.max()).map(|score| {
+                if name_score.is_none() {
                     (FUZZY_ALIAS, u16::MAX - score)
                 } else {
                     (FUZZY_NAME, u16::MAX - score)
@@ -174,11 +174,11 @@ fn rank_commands(
             Some((0..=3, _)) if command.disabled && command.name != input => Some((3, u16::MAX)),
             rank => rank,
         };
-        fitting.extend(rank.map(|(rank, score)| (rank, score, command)));
+        matches.extend(rank.map(|(rank, score)| (rank, score, command)));
     }
-    fitting.sort_by_key(|(rank, score, _)| ((*rank).min(FUZZY_NAME), *score));
+    matches.sort_by_key(|(rank, score, _)| ((*rank).min(FUZZY_NAME), *score));
     let prefix = if slash { "/" } else { "" };
-    fitting
+    matches
         .into_iter()
         .map(|(rank, _, command)| Candidate {
             insert: format!("{prefix}{}", command.name),
@@ -226,7 +226,8 @@ mod tests {
     }
 
     fn tree() -> Vec<CommandInfo> {
-        let argument = |value: &str| Argument { value: value.to_owned(), ..Argument::default() };
+        let argument =
+            |value: &str| ArgumentValue { value: value.to_owned(), ..ArgumentValue::default() };
         vec![
             command("memory", &[]),
             CommandInfo {
@@ -257,10 +258,10 @@ mod tests {
     fn inserts(line: &str) -> Option<Vec<String>> {
         let cursor = line.find('|').unwrap();
         let line = line.replacen('|', "", 1);
-        let fitting = matching_commands(&tree(), &line, cursor, &mut Fuzzy::for_words())?;
-        let replaced = &line[fitting.range.clone()];
+        let matches = matching_commands(&tree(), &line, cursor, &mut FuzzyMatcher::for_words())?;
+        let replaced = &line[matches.range.clone()];
         Some(
-            fitting
+            matches
                 .candidates
                 .into_iter()
                 .map(|candidate| format!("{replaced}→{}", candidate.insert))
@@ -297,9 +298,10 @@ mod tests {
     fn most_used_of_equal_prefixes_is_first() {
         let commands = [command("mode", &[]), command("model", &[]), command("mop", &[])];
         let first = |line: &str| {
-            let fitting =
-                matching_commands(&commands, line, line.len(), &mut Fuzzy::for_words()).unwrap();
-            fitting.candidates[0].insert.clone()
+            let matches =
+                matching_commands(&commands, line, line.len(), &mut FuzzyMatcher::for_words())
+                    .unwrap();
+            matches.candidates[0].insert.clone()
         };
         assert_eq!([first("/mo"), first("/mod"), first("/model")], ["/model"; 3]);
         assert_eq!([first("/mode"), first("/mop")], ["/mode", "/mop"]);
@@ -311,9 +313,10 @@ mod tests {
         let off = CommandInfo { disabled: true, ..command("restore", &[]) };
         let commands = [off, command("rewind", &[]), command("resume", &[]), command("reset", &[])];
         let first = |line: &str| {
-            let fitting =
-                matching_commands(&commands, line, line.len(), &mut Fuzzy::for_words()).unwrap();
-            fitting.candidates[0].insert.clone()
+            let matches =
+                matching_commands(&commands, line, line.len(), &mut FuzzyMatcher::for_words())
+                    .unwrap();
+            matches.candidates[0].insert.clone()
         };
         assert_eq!(
             [first("/re"), first("/res"), first("/rest")],
@@ -329,15 +332,16 @@ mod tests {
 
     #[test]
     fn exactly_typed_command_is_recognized() {
-        let fitting = matching_commands(&tree(), "/compact", 8, &mut Fuzzy::for_words()).unwrap();
-        assert!(fitting.candidates[0].exact && fitting.candidates[0].runs);
+        let matches =
+            matching_commands(&tree(), "/compact", 8, &mut FuzzyMatcher::for_words()).unwrap();
+        assert!(matches.candidates[0].exact && matches.candidates[0].runs);
     }
 
     #[test]
     fn command_of_another_agent_is_not_completed_to_another_one() {
         let commands = [command("footer", &["statusline"]), command("quit", &[])];
         let labels = |typed: &str| {
-            let candidates = rank_commands(&commands, typed, true, &mut Fuzzy::for_words());
+            let candidates = rank_commands(&commands, typed, true, &mut FuzzyMatcher::for_words());
             candidates.into_iter().map(|it| it.insert).collect::<Vec<_>>()
         };
         assert_eq!(labels("status"), Vec::<String>::new());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use parallax_commands::FileSearch;
 
 use super::folder;
-use super::fuzzy::Fuzzy;
+use super::fuzzy::FuzzyMatcher;
 use super::shell;
 
 /// Maximum number of results.
@@ -62,7 +62,7 @@ pub struct FinderResults {
 }
 
 enum FinderMessage {
-    Ask(u64, FinderRequest),
+    Request(u64, FinderRequest),
     Piece(Vec<String>),
     Listed,
     Stop,
@@ -105,7 +105,11 @@ impl Finder {
                 paths: Vec::new(),
                 listed: None,
                 next_list: None,
-                fuzzy: if search.is_fuzzy { Fuzzy::paths() } else { Fuzzy::for_paths() },
+                fuzzy: if search.is_fuzzy {
+                    FuzzyMatcher::paths()
+                } else {
+                    FuzzyMatcher::for_paths()
+                },
                 search,
                 question: None,
                 last: (String::new(), Vec::new()),
@@ -117,9 +121,9 @@ impl Finder {
 
     /// Sends a request and replaces an earlier one that is not answered yet. Returns the number
     /// that the answer will carry.
-    pub fn ask(&mut self, question: FinderRequest) -> u64 {
+    pub fn ask(&mut self, request: FinderRequest) -> u64 {
         self.generation += 1;
-        let _ = self.sender.send(FinderMessage::Ask(self.generation, question));
+        let _ = self.sender.send(FinderMessage::Request(self.generation, request));
         self.generation
     }
 }
@@ -142,7 +146,7 @@ struct Worker<D> {
     listed: Option<Instant>,
     /// The next list while it is being built.
     next_list: Option<Vec<String>>,
-    fuzzy: Fuzzy,
+    fuzzy: FuzzyMatcher,
     search: FileSearch,
     question: Option<PendingFind>,
     /// The last query and the indexes of its matches.
@@ -186,12 +190,16 @@ impl<D: Fn(FinderResults)> Worker<D> {
     fn handle(&mut self, message: FinderMessage) -> bool {
         match message {
             FinderMessage::Stop => return false,
-            FinderMessage::Ask(generation, question) => {
-                if matches!(question, FinderRequest::Project(_)) {
+            FinderMessage::Request(generation, request) => {
+                if matches!(request, FinderRequest::Project(_)) {
                     self.refresh();
                 }
-                self.question =
-                    Some(PendingFind { generation, question, at: Instant::now(), answered: None });
+                self.question = Some(PendingFind {
+                    generation,
+                    question: request,
+                    at: Instant::now(),
+                    answered: None,
+                });
             }
             FinderMessage::Piece(paths) => {
                 if let Some(growing) = &mut self.next_list {
@@ -199,9 +207,9 @@ impl<D: Fn(FinderResults)> Worker<D> {
                 }
                 // The first list is searched while it grows.
                 if self.listed.is_none()
-                    && let Some(growing) = &mut self.next_list
+                    && let Some(next_list) = &mut self.next_list
                 {
-                    self.paths.append(growing);
+                    self.paths.append(next_list);
                     self.last.1.clear();
                 }
             }
@@ -244,9 +252,9 @@ impl<D: Fn(FinderResults)> Worker<D> {
 
     fn answer(&mut self) {
         let Some(open_question) = &self.question else { return };
-        let growing = self.next_list.is_some();
+        let is_list_growing = self.next_list.is_some();
         // Wait before searching a growing list again.
-        if growing && open_question.answered.is_some_and(|at| at.elapsed() < INTERVAL) {
+        if is_list_growing && open_question.answered.is_some_and(|at| at.elapsed() < INTERVAL) {
             return;
         }
         let (generation, question) = (open_question.generation, open_question.question.clone());
@@ -256,7 +264,7 @@ impl<D: Fn(FinderResults)> Worker<D> {
             FinderRequest::Project(query) if !self.search.recursive && query.contains('/') => {
                 (folder::entries(&self.root, query, MAX_FOUND), true)
             }
-            FinderRequest::Project(query) => (self.project(query), !growing),
+            FinderRequest::Project(query) => (self.project(query), !is_list_growing),
             FinderRequest::Folder(query) => (folder::entries(&self.root, query, MAX_FOUND), true),
             FinderRequest::Program(prefix) => {
                 let path = std::env::var("PATH").unwrap_or_default();
@@ -277,12 +285,12 @@ impl<D: Fn(FinderResults)> Worker<D> {
 
     fn project(&mut self, query: &str) -> Vec<String> {
         let numbers = if query.is_empty() {
-            shallow(&self.paths)
+            sort_by_depth(&self.paths)
         } else {
             let (before, within) = &mut self.last;
             // A longer query matches only what the shorter one matches.
             let narrows = !before.is_empty() && query.starts_with(before.as_str());
-            if !narrows || upper(before) != upper(query) {
+            if !narrows || is_case_sensitive(before) != is_case_sensitive(query) {
                 within.clear();
             }
             query.clone_into(before);
@@ -308,12 +316,12 @@ fn put_known_last(paths: &mut [String], query: &str, known: &[String]) {
 }
 
 /// Whether the query is case-sensitive.
-fn upper(query: &str) -> bool {
+fn is_case_sensitive(query: &str) -> bool {
     query.chars().any(char::is_uppercase)
 }
 
 /// Orders paths by depth, directories before files.
-fn shallow(paths: &[String]) -> Vec<u32> {
+fn sort_by_depth(paths: &[String]) -> Vec<u32> {
     let depth = |path: &str| path.trim_end_matches('/').matches('/').count();
     let mut numbers: Vec<u32> = (0..u32::try_from(paths.len()).unwrap_or(0)).collect();
     let key = |number: &u32| {

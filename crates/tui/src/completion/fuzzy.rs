@@ -5,14 +5,14 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 /// A fuzzy matcher that reuses its buffers.
 #[derive(Debug)]
-pub struct Fuzzy {
+pub struct FuzzyMatcher {
     matcher: Matcher,
     chars: Vec<char>,
     scores: Vec<(u16, u32)>,
     kind: AtomKind,
 }
 
-impl Fuzzy {
+impl FuzzyMatcher {
     /// Creates a matcher for words: commands and names.
     pub fn for_words() -> Self {
         Self::with(Config::DEFAULT)
@@ -98,14 +98,14 @@ mod tests {
             ["src/domain.rs", "docs/maintaining.md", "src/main.rs", "readme.md", "src/Main.kt"]
                 .map(str::to_owned)
                 .to_vec();
-        let mut fuzzy = Fuzzy::paths();
+        let mut fuzzy = FuzzyMatcher::paths();
         let mut within = Vec::new();
         assert_eq!(fuzzy.best_matches(&paths, "main", 3, Some(&mut within)), [2, 4, 1]);
         assert_eq!(within, [0, 1, 2, 4]);
         assert_eq!(fuzzy.best_matches(&paths, "main.rs", 9, Some(&mut within)), [2, 0]);
         assert_eq!(fuzzy.best_matches(&paths, "Main", 9, None), [4]);
         assert_eq!(fuzzy.best_matches(&paths, "zzz", 9, None), [] as [u32; 0]);
-        let mut parts = Fuzzy::for_paths();
+        let mut parts = FuzzyMatcher::for_paths();
         assert_eq!(parts.score("src/main.rs", "smain"), None);
         assert!(parts.score("src/main.rs", "main").is_some());
     }

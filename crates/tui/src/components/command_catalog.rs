@@ -7,7 +7,7 @@ use parallax_protocol::ids::ApprovalId;
 use parallax_screen::Line;
 
 use crate::commands::NAME_COLUMNS;
-use crate::completion::Argument;
+use crate::completion::ArgumentValue;
 use crate::layout::two_columns;
 use crate::sanitize::sanitize;
 use crate::theme::Theme;
@@ -46,7 +46,7 @@ impl LoadedCommands {
 #[derive(Debug, Default)]
 struct ArgumentNames {
     command: &'static str,
-    names: Vec<Argument>,
+    names: Vec<ArgumentValue>,
 }
 
 /// The commands of the session besides the built-in ones.
@@ -179,7 +179,7 @@ impl CommandCatalog {
     }
 
     /// Takes over collected names. Returns whether they are still wanted.
-    pub(crate) fn set_arguments(&mut self, command: &str, names: Vec<Argument>) -> bool {
+    pub(crate) fn set_arguments(&mut self, command: &str, names: Vec<ArgumentValue>) -> bool {
         let is_wanted = self.arguments.command == command;
         if is_wanted {
             self.arguments.names = names;
@@ -188,7 +188,7 @@ impl CommandCatalog {
     }
 
     /// Returns the command whose arguments are completed, and the collected names.
-    pub(crate) fn arguments(&self) -> (&'static str, &[Argument]) {
+    pub(crate) fn arguments(&self) -> (&'static str, &[ArgumentValue]) {
         (self.arguments.command, &self.arguments.names)
     }
 }
@@ -201,8 +201,8 @@ mod tests {
     fn arguments_are_collected_once_per_command() {
         let mut catalog = CommandCatalog::default();
         assert!(catalog.collect_arguments("mcp") && !catalog.collect_arguments("mcp"));
-        assert!(!catalog.set_arguments("chat", vec![Argument::default()]));
-        assert!(catalog.set_arguments("mcp", vec![Argument::default()]));
+        assert!(!catalog.set_arguments("chat", vec![ArgumentValue::default()]));
+        assert!(catalog.set_arguments("mcp", vec![ArgumentValue::default()]));
         assert_eq!(catalog.arguments().1.len(), 1);
         assert!(!catalog.collect_arguments("") && catalog.collect_arguments("mcp"));
         assert!(catalog.arguments().1.is_empty());

@@ -173,10 +173,10 @@ impl ShellView {
     /// Returns the command as work outside a turn.
     pub(crate) fn work(&self) -> Option<AgentActivity> {
         let running = self.running.as_ref()?;
-        let mut working =
+        let mut activity =
             AgentActivity { since_ms: running.started_ms, ..AgentActivity::default() };
-        working.runs(&running.item, &running.title, true);
-        Some(working)
+        activity.runs(&running.item, &running.title, true);
+        Some(activity)
     }
 
     /// Returns the state of the command for the window title.

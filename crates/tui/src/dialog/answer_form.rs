@@ -156,7 +156,7 @@ impl AnswerForm {
 
     pub(super) fn key(&mut self, key: DialogKey, raw: Key) -> FormResult {
         let last = self.pages.len();
-        let typing = self.is_typing();
+        let is_typing = self.is_typing();
         let VisibleRange { first, rows, all, cursor_visible } = self.visible_range.get();
         match key {
             DialogKey::PageDown => {
@@ -175,7 +175,7 @@ impl AnswerForm {
             _ => {}
         }
         let page = self.at;
-        let answer = self.answer_key(key, raw, last, typing);
+        let answer = self.answer_key(key, raw, last, is_typing);
         self.scroll = (self.at != page).then_some(0);
         answer
     }
@@ -397,8 +397,8 @@ impl QuestionPage {
         let options_above = 0..self.cursor.min(self.options.len());
         let rows_above: usize = options_above
             .map(|index| {
-                let (label, meaning) = self.option_rows(index, width, &theme, plain);
-                label.len() + meaning.len()
+                let (label, description) = self.option_rows(index, width, &theme, plain);
+                label.len() + description.len()
             })
             .sum();
         let label = match self.row() {
@@ -417,7 +417,7 @@ impl QuestionPage {
         theme: &Theme,
         plain: bool,
     ) -> (Vec<Line>, Vec<Line>) {
-        let Some((label, meaning)) = self.options.get(index) else { return Default::default() };
+        let Some((label, description)) = self.options.get(index) else { return Default::default() };
         let chosen = self.chosen.get(index).copied().unwrap_or(false);
         let marker = match (plain, self.question.multi_select, chosen) {
             (false, true, true) => "[x] ",
@@ -429,11 +429,11 @@ impl QuestionPage {
         };
         let label = Line::styled(format!("{}. {marker}{label}", index + 1), theme.text);
         let label = wrap(&label, width.saturating_sub(2).max(1), &[Span::raw("   ")]);
-        if meaning.is_empty() {
+        if description.is_empty() {
             return (label, Vec::new());
         }
-        let meaning = Line::styled(format!("     {meaning}"), theme.secondary);
-        (label, wrap(&meaning, width, &[Span::raw("     ")]))
+        let description = Line::styled(format!("     {description}"), theme.secondary);
+        (label, wrap(&description, width, &[Span::raw("     ")]))
     }
 
     fn view(
@@ -445,9 +445,9 @@ impl QuestionPage {
         let mut rows = self.head(width, theme, plain);
         for index in 0..self.options.len() {
             let on = self.row() == FormRow::Option(index);
-            let (label, meaning) = self.option_rows(index, width, theme, plain);
+            let (label, description) = self.option_rows(index, width, theme, plain);
             rows.extend(selectable_rows(label, on, width, theme));
-            rows.extend(meaning);
+            rows.extend(description);
         }
         let on = self.row() == FormRow::Other;
         let pointer = pointer(on);

@@ -86,8 +86,8 @@ impl TerminalFrontEnd {
             }
             Effect::Prompt { text, steer, ask } => self.expand(text, steer, ask).await,
             Effect::AskPictures(then) => {
-                let drawing = self.drawing();
-                then(&mut self.app, drawing);
+                let graphics = self.drawing();
+                then(&mut self.app, graphics);
             }
             Effect::ConnectEditor(on) => {
                 if let Some(companion) = &self.options.companion {
@@ -474,10 +474,10 @@ impl TerminalFrontEnd {
     /// Prepares the next image on a thread, one at a time.
     fn prepare_image(&mut self) {
         let Some((id, image)) = self.app.transcript.next_image() else { return };
-        let drawing = self.drawing();
+        let graphics = self.drawing();
         let window = self.screen.size();
         self.run(Box::new(move || {
-            let prepared = DecodedImage::new(&image, drawing.as_ref(), window);
+            let prepared = DecodedImage::new(&image, graphics.as_ref(), window);
             Box::new(move |app| app.transcript.record_decoded(id, &image, prepared))
         }));
     }

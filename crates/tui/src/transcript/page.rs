@@ -213,10 +213,10 @@ impl Transcript {
 
     /// Returns the rows of an item with the empty row above it.
     pub(super) fn item_rows(&mut self, at: usize, renderer: &ItemRenderer<'_>) -> &[Line] {
-        let moving = self.items.get(at).is_some_and(Item::is_animated);
+        let is_animated = self.items.get(at).is_some_and(Item::is_animated);
         let group = read_group::find_group(&self.items, at)
             .filter(|_| read_group::is_enabled(renderer.options));
-        if moving || group.is_some() {
+        if is_animated || group.is_some() {
             self.row_cache.remove(at);
         }
         if !self.row_cache.rows.contains_key(&at) {

@@ -13,7 +13,7 @@ use crate::view::tokens_of;
 
 /// A summary that is being written in the background.
 pub(super) struct BackgroundSummary {
-    writing: JoinHandle<Result<String, String>>,
+    summary_task: JoinHandle<Result<String, String>>,
     /// It covers the contents before this index.
     covered_contents: usize,
     /// The epoch of the history that it belongs to.
@@ -65,10 +65,10 @@ impl Compactor<'_> {
         let request = self.summary_request(&input, split, None);
         let cancel = CancellationToken::new();
         let stop = cancel.clone();
-        let writing =
+        let summary_task =
             tokio::spawn(async move { wait(model_summary::write(&request, &stop), &stop).await });
         self.context.compaction.job =
-            Some(BackgroundSummary { writing, covered_contents, epoch, cancel });
+            Some(BackgroundSummary { summary_task, covered_contents, epoch, cancel });
     }
 }
 
@@ -80,26 +80,27 @@ pub(super) async fn finished_summary(
     cancel: &CancellationToken,
 ) -> Option<(HistorySplit, String)> {
     let split = HistorySplit::before_index(&input.masked_view, input.active, job.covered_contents)?;
-    let writing = async { (&mut job.writing).await.unwrap_or_else(|_| Err("it crashed".into())) };
-    let snapshot = inbox.while_receiving(wait(writing, cancel)).await.ok()?;
+    let summary_future =
+        async { (&mut job.summary_task).await.unwrap_or_else(|_| Err("it crashed".into())) };
+    let snapshot = inbox.while_receiving(wait(summary_future, cancel)).await.ok()?;
     Some((split, snapshot))
 }
 
 impl CompactionState {
     /// Whether a background summary is still being written.
     pub(super) fn is_summary_running(&self) -> bool {
-        self.job.as_ref().is_some_and(|job| !job.writing.is_finished())
+        self.job.as_ref().is_some_and(|job| !job.summary_task.is_finished())
     }
 }
 
 /// Waits for a summary, or until it is cancelled.
 pub(super) async fn wait(
-    writing: impl Future<Output = Result<String, String>>,
+    summary_future: impl Future<Output = Result<String, String>>,
     cancel: &CancellationToken,
 ) -> Result<String, String> {
     tokio::select! {
         biased;
         () = cancel.cancelled() => Err("it was interrupted".into()),
-        written = writing => written,
+        written = summary_future => written,
     }
 }

@@ -25,7 +25,7 @@ impl Compactor<'_> {
         }
         let view = self.conversation.history().view().to_vec();
         let save_output = self.context.compaction.options.save_output.clone();
-        let noting = tokio::task::spawn_blocking(move || {
+        let drop_task = tokio::task::spawn_blocking(move || {
             let calls = answered_calls(view.iter().map(|entry| &entry.content));
             let mut notes: HashMap<usize, Vec<(usize, String)>> = HashMap::new();
             for call in calls {
@@ -39,7 +39,7 @@ impl Compactor<'_> {
             }
             (with_replacements(&view, notes), view)
         });
-        let noted = self.inbox.while_receiving(noting).await;
+        let noted = self.inbox.while_receiving(drop_task).await;
         let before = self.current_tokens();
         let Ok((shorter, view)) = noted else {
             let reason = "dropping the results crashed (this is a bug)";

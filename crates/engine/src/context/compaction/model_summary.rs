@@ -53,36 +53,36 @@ pub(crate) struct SummaryRequest {
 /// # Errors
 /// Returns the reason if the model wrote no valid summary.
 pub(crate) async fn write(
-    order: &SummaryRequest,
+    summary_request: &SummaryRequest,
     cancel: &CancellationToken,
 ) -> Result<String, String> {
-    let mut question = history_block(order);
-    if let Some(focus) = &order.focus {
+    let mut question = history_block(summary_request);
+    if let Some(focus) = &summary_request.focus {
         question.push_str(&format!("\n\nThe user wants to keep above all: {focus}"));
     }
-    let first = order.ask(ASK, &question, cancel).await?;
-    let snapshot = match check(&first, order.limit) {
+    let first = summary_request.ask(ASK, &question, cancel).await?;
+    let snapshot = match check(&first, summary_request.limit) {
         Ok(snapshot) => snapshot,
         Err(reason) => {
             let retry_question = format!(
                 "{question}\n\nAn earlier attempt was invalid: {reason}. Output the complete {OPEN} \
                     element in at most {} words.",
-                order.limit / 2
+                summary_request.limit / 2
             );
-            check(&order.ask(ASK, &retry_question, cancel).await?, order.limit)?
+            check(&summary_request.ask(ASK, &retry_question, cancel).await?, summary_request.limit)?
         }
     };
-    if !order.probe {
+    if !summary_request.probe {
         return Ok(snapshot);
     }
-    let question = format!("{}\n\nThe snapshot:\n{snapshot}", history_block(order));
+    let question = format!("{}\n\nThe snapshot:\n{snapshot}", history_block(summary_request));
     // If the probe fails, the first summary stands.
-    let better = order.ask(PROBE, &question, cancel).await;
-    Ok(better.and_then(|text| check(&text, order.limit)).unwrap_or(snapshot))
+    let better = summary_request.ask(PROBE, &question, cancel).await;
+    Ok(better.and_then(|text| check(&text, summary_request.limit)).unwrap_or(snapshot))
 }
 
-fn history_block(order: &SummaryRequest) -> String {
-    format!("<history>\n{}\n</history>", order.transcript)
+fn history_block(summary_request: &SummaryRequest) -> String {
+    format!("<history>\n{}\n</history>", summary_request.transcript)
 }
 
 impl SummaryRequest {

@@ -173,11 +173,11 @@ mod tests {
 
     #[test]
     fn effective_compaction_shortens_the_next_wait() {
-        let mut compacting = CompactionState::new(CompactionOptions::default());
+        let mut compaction = CompactionState::new(CompactionOptions::default());
         let (threshold, window) = (30_000, 1_000_000);
         let mut learn = |before, after| {
-            compacting.learn(CompactionCause::Threshold, (before, after), threshold, window);
-            compacting.next_threshold
+            compaction.learn(CompactionCause::Threshold, (before, after), threshold, window);
+            compaction.next_threshold
         };
         let late: Vec<u64> = (0..4).map(|_| learn(36_000, 20_000)).collect();
         assert_eq!(late, [30_000, 40_000, 50_000, 50_000], "never later than where 60 % go");
@@ -188,10 +188,10 @@ mod tests {
 
     #[test]
     fn very_effective_compaction_ends_the_wait() {
-        let mut compacting = CompactionState::new(CompactionOptions::default());
+        let mut compaction = CompactionState::new(CompactionOptions::default());
         let mut learn = |before, after| {
-            compacting.learn(CompactionCause::Threshold, (before, after), 20_000, 1_000_000);
-            compacting.next_threshold
+            compaction.learn(CompactionCause::Threshold, (before, after), 20_000, 1_000_000);
+            compaction.next_threshold
         };
         assert_eq!((0..4).map(|_| learn(36_000, 20_000)).last(), Some(50_000));
         assert_eq!(learn(60_000, 20_000), 30_000);

@@ -106,23 +106,31 @@ pub(super) enum SessionProcesses {
 impl SessionProcesses {
     /// Whether everything that listens on the port belongs to the session of the caller.
     pub(super) fn owns_port(&self, proc: &OwnedFd, caller: i32, port: u16) -> bool {
-        are_listeners_inside(proc, port, self.inside(proc, caller))
+        are_listeners_inside(proc, port, self.is_inside_session(proc, caller))
     }
 
     /// Whether there is a socket, and all sockets belong to the session of the caller.
     pub(super) fn owns_sockets(&self, proc: &OwnedFd, caller: i32, sockets: Vec<u64>) -> bool {
         !sockets.is_empty()
-            && are_sockets_inside(proc, sockets.into_iter().collect(), self.inside(proc, caller))
+            && are_sockets_inside(
+                proc,
+                sockets.into_iter().collect(),
+                self.is_inside_session(proc, caller),
+            )
     }
 
     /// Whether a process, or the process of a thread, belongs to the session of the caller.
     pub(super) fn has_process(&self, proc: &OwnedFd, caller: i32, number: i32) -> bool {
         super::caller::process_of(proc, number)
             .map(|process| process.number)
-            .is_ok_and(|process| process == caller || self.inside(proc, caller)(process))
+            .is_ok_and(|process| process == caller || self.is_inside_session(proc, caller)(process))
     }
 
-    fn inside<'a>(&self, proc: &'a OwnedFd, caller: i32) -> Box<dyn Fn(i32) -> bool + 'a> {
+    fn is_inside_session<'a>(
+        &self,
+        proc: &'a OwnedFd,
+        caller: i32,
+    ) -> Box<dyn Fn(i32) -> bool + 'a> {
         match self {
             Self::Namespace => {
                 let space = |process: i32| {

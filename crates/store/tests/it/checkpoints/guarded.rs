@@ -131,8 +131,8 @@ fn restored_changes_can_be_redone_and_inaccessible_files_stay() {
     let undone = checkpoints.restore(&changes, &changes.protected).expect("restore");
     assert_eq!(undone.restored, [fixture.path("AGENTS.md")]);
     assert_eq!(fixture.read("AGENTS.md"), None);
-    let of_turn = checkpoints.list().expect("list");
-    assert_eq!(of_turn[0].files.len(), 1, "{of_turn:?}");
+    let turn_changes = checkpoints.list().expect("list");
+    assert_eq!(turn_changes[0].files.len(), 1, "{turn_changes:?}");
 
     // A redone file counts as a change by the user, so no undo reverts it.
     assert_eq!(checkpoints.redo(false).expect("redo").restored, [fixture.path("AGENTS.md")]);

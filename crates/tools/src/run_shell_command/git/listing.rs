@@ -112,7 +112,7 @@ mod tests {
         [remote \"Origin\"]\n\turl = https://x.example/y.git\n\
         \tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = origin\n";
 
-    fn of_git(file: &Path) -> Option<Vec<(String, String)>> {
+    fn read_with_git(file: &Path) -> Option<Vec<(String, String)>> {
         let name = file.to_string_lossy();
         let listed = git_config(&["--file", &name, "--list"], file.parent()?)?;
         let text = String::from_utf8(listed).ok()?;
@@ -165,7 +165,7 @@ mod tests {
             let text = lines.join("\n");
             std::fs::write(&file, &text).expect("a file");
             if let Some(entries) = plain_entries(&text) {
-                prop_assert_eq!(Some(entries), of_git(&file), "{:?}", text);
+                prop_assert_eq!(Some(entries), read_with_git(&file), "{:?}", text);
             }
         }
     }

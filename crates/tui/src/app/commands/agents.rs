@@ -29,7 +29,7 @@ pub(crate) fn list(app: &mut App) {
 
 /// Opens the list of subagents: Enter enables or disables one, or opens the review of one that the
 /// user has not accepted.
-pub(crate) fn dialog(app: &mut App) {
+pub(crate) fn open_dialog(app: &mut App) {
     if app.settings.screen_reader {
         return list(app);
     }

@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::app::effect::JobContinuation;
 use crate::commands::{CommandSpec, SlashCommand, TABLE, available_names};
 use crate::completion::{
-    Argument, CommandInfo, Completer, CompletionAction, FileSource, Finder, FinderResults,
+    ArgumentValue, CommandInfo, Completer, CompletionAction, FileSource, Finder, FinderResults,
 };
 
 /// Maximum number of directories offered.
@@ -102,10 +102,10 @@ pub(crate) fn set_commands(app: &mut App) {
         });
     }
     for prompt in app.catalog.prompts() {
-        let arguments: Vec<Argument> = prompt
+        let arguments: Vec<ArgumentValue> = prompt
             .arguments
             .iter()
-            .map(|(name, what, _)| Argument {
+            .map(|(name, what, _)| ArgumentValue {
                 value: format!("--{name}=\""),
                 description: crate::sanitize::sanitize(what),
             })
@@ -119,13 +119,13 @@ pub(crate) fn set_commands(app: &mut App) {
     }
     if let Some(launch) = &app.launch {
         let manager = launch.provider_manager();
-        let mut names: Vec<Argument> = manager
+        let mut names: Vec<ArgumentValue> = manager
             .model_choices()
             .into_iter()
-            .map(|choice| Argument { value: choice.name, description: choice.model })
+            .map(|choice| ArgumentValue { value: choice.name, description: choice.model })
             .collect();
-        let of_providers = manager.models_of_providers().into_iter();
-        names.extend(of_providers.map(|name| Argument {
+        let provider_models = manager.models_of_providers().into_iter();
+        names.extend(provider_models.map(|name| ArgumentValue {
             value: crate::sanitize::sanitize(&name),
             description: String::new(),
         }));
@@ -137,7 +137,7 @@ pub(crate) fn set_commands(app: &mut App) {
     }
     if let Some(launch) = &app.launch {
         let root = launch.options().directory.clone();
-        let mut paths = |name: &str, sub: &str, of: fn(&Path, &str) -> Vec<Argument>| {
+        let mut paths = |name: &str, sub: &str, of: fn(&Path, &str) -> Vec<ArgumentValue>| {
             if let Some(command) = subcommand(&mut commands, name, sub) {
                 let root = root.clone();
                 command.completer = Some(Arc::new(move |typed| of(&root, typed)));
@@ -152,7 +152,7 @@ pub(crate) fn set_commands(app: &mut App) {
     if let Some(accept) = subcommand(&mut commands, "agents", "accept")
         && let Some(set) = app.extensions.agent_set()
     {
-        let names = set.unacknowledged.iter().map(|agent| Argument {
+        let names = set.unacknowledged.iter().map(|agent| ArgumentValue {
             value: crate::sanitize::sanitize(&agent.name),
             description: crate::sanitize::sanitize(&agent.description),
         });
@@ -177,7 +177,7 @@ fn subcommand<'a>(
 
 /// Returns the paths that start with the typed text. If only directories are wanted, their trailing
 /// `/` is removed.
-fn paths_of(root: &Path, input: &str, only_directories: bool) -> Vec<Argument> {
+fn paths_of(root: &Path, input: &str, only_directories: bool) -> Vec<ArgumentValue> {
     let entries = crate::completion::entries(root, input, MAX_FOLDERS);
     let fits = |path: &String| {
         (!only_directories || path.ends_with('/')) && !path.contains(char::is_control)
@@ -187,11 +187,11 @@ fn paths_of(root: &Path, input: &str, only_directories: bool) -> Vec<Argument> {
         false => path,
     };
     let paths = entries.into_iter().filter(fits).map(shown);
-    paths.map(|value| Argument { value, description: String::new() }).collect()
+    paths.map(|value| ArgumentValue { value, description: String::new() }).collect()
 }
 
 /// Completes the last entry of a comma-separated list of directories.
-fn directories(root: &Path, input: &str) -> Vec<Argument> {
+fn directories(root: &Path, input: &str) -> Vec<ArgumentValue> {
     let (before, last) = match input.rfind(',') {
         Some(at) => input.split_at(at + 1),
         None => ("", input),
@@ -200,20 +200,26 @@ fn directories(root: &Path, input: &str) -> Vec<Argument> {
     let before = format!("{before}{}", &last[..last.len() - prefix.len()]);
     let directories = paths_of(root, prefix, true).into_iter();
     directories
-        .map(|directory| Argument { value: format!("{before}{}", directory.value), ..directory })
+        .map(|directory| ArgumentValue {
+            value: format!("{before}{}", directory.value),
+            ..directory
+        })
         .collect()
 }
 
 /// Completes the arguments that are not given yet.
-fn prompt_arguments(arguments: Vec<Argument>) -> Completer {
+fn prompt_arguments(arguments: Vec<ArgumentValue>) -> Completer {
     Arc::new(move |typed| {
         let (before, last) = match typed.rfind(' ') {
             Some(at) => typed.split_at(at + 1),
             None => ("", typed),
         };
-        let is_open = |it: &&Argument| !before.contains(&it.value) && it.value.starts_with(last);
-        let whole =
-            |it: &Argument| Argument { value: format!("{before}{}", it.value), ..it.clone() };
+        let is_open =
+            |it: &&ArgumentValue| !before.contains(&it.value) && it.value.starts_with(last);
+        let whole = |it: &ArgumentValue| ArgumentValue {
+            value: format!("{before}{}", it.value),
+            ..it.clone()
+        };
         arguments.iter().filter(is_open).map(whole).collect()
     })
 }

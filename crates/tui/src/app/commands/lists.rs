@@ -66,7 +66,7 @@ pub(crate) fn show_task(app: &mut App, id: &str) {
 }
 
 /// Opens the list of queued and steering messages.
-pub(crate) fn queue_dialog(app: &mut App) {
+pub(crate) fn open_queue_dialog(app: &mut App) {
     let items = queue_items(app);
     if items.is_empty() {
         app.dialogs.close();
@@ -95,7 +95,7 @@ pub(crate) fn drop_queued(app: &mut App, id: &str) {
     let ids: Vec<String> = queue_items(app).into_iter().map(|item| item.id).collect();
     let index = ids.iter().position(|one| one == id).unwrap_or_default();
     remove_from_queue(app, id);
-    queue_dialog(app);
+    open_queue_dialog(app);
     // Keep the cursor position, or move it to the last message.
     let ids: Vec<String> = queue_items(app).into_iter().map(|item| item.id).collect();
     if let Some(id) = ids.get(index).or(ids.last()) {
@@ -113,7 +113,7 @@ fn mark_queued(app: &mut App, id: &str) {
 pub(crate) fn move_queued(app: &mut App, id: &str, up: bool) {
     match app.prompt_queue.move_message(id, up) {
         Ok(Some(id)) => {
-            queue_dialog(app);
+            open_queue_dialog(app);
             mark_queued(app, &id);
         }
         Ok(None) => {}

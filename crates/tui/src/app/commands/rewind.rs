@@ -100,7 +100,7 @@ fn restore_points(app: &mut App, points: Vec<RestorePoint>, name: &str) {
     }
     let found = points.iter().find(|point| point.name == name);
     match found {
-        Some(point) => app.queue_effect(Effect::Send(Op::Restore(point.order))),
+        Some(point) => app.queue_effect(Effect::Send(Op::Restore(point.restore_request))),
         None => app.error(format!("Unknown change `{name}`; `/restore` lists the changes.")),
     }
 }

@@ -56,7 +56,7 @@ pub(crate) fn list_skills(app: &mut App, arguments: &str) {
 }
 
 /// Opens the list of skills: Enter enables or disables one.
-pub(crate) fn skills_dialog(app: &mut App) {
+pub(crate) fn open_skills_dialog(app: &mut App) {
     if app.settings.screen_reader {
         return list_skills(app, "");
     }
@@ -144,7 +144,7 @@ fn read_skills(app: &mut App, counted: bool) {
                     app.info(format!("{} skills are enabled.", skills.count()));
                     result.into_iter().for_each(|(_, line)| app.info(line));
                 }
-                files_changed(app);
+                refresh_completions(app);
             }
             Err(failure) => app.error(failure.message),
         })
@@ -152,7 +152,7 @@ fn read_skills(app: &mut App, counted: bool) {
 }
 
 /// Updates the completions after files changed.
-pub(crate) fn files_changed(app: &mut App) {
+pub(crate) fn refresh_completions(app: &mut App) {
     if let Some(set) = app.extensions.agent_set() {
         agents::mention(app, &set);
     }
@@ -226,7 +226,7 @@ pub(crate) fn link_skill(app: &mut App, arguments: &str) {
 }
 
 /// Opens the hooks dialog: each hook with its command; Enter enables or disables it.
-pub(crate) fn hooks_dialog(app: &mut App) {
+pub(crate) fn open_hooks_dialog(app: &mut App) {
     app.run_with_config(
         |launch| launch.hook_library().infos(),
         |app, report| {
@@ -356,7 +356,7 @@ pub(crate) fn hook_chosen(app: &mut App, title: &str) {
         |app, done| match done {
             Ok(()) => {
                 app.extensions.note_hook_change();
-                hooks_dialog(app);
+                open_hooks_dialog(app);
             }
             Err(failure) => app.error(failure.message),
         },

@@ -212,15 +212,15 @@ impl DialogStack {
         if !self.is_blocked_by_draft(context) {
             return false;
         }
-        let typing = match (&self.overlay, self.approval()) {
+        let is_typing = match (&self.overlay, self.approval()) {
             (Some(overlay), _) => overlay.is_typing(),
             (None, Some(question)) => question.is_typing(),
             (None, None) => false,
         };
-        let answers = match DialogKey::from_keymap(&context.keymap, key, typing) {
+        let answers = match DialogKey::from_keymap(&context.keymap, key, is_typing) {
             DialogKey::Confirm => true,
             DialogKey::Cancel => return false,
-            DialogKey::Other(key) if !typing => match key.character() {
+            DialogKey::Other(key) if !is_typing => match key.character() {
                 Some(digit @ '0'..='9') => {
                     // The digit moves the cursor, so that Enter takes that choice.
                     if let (true, Some(question)) = (self.overlay.is_none(), self.approval_mut()) {

@@ -6,7 +6,7 @@ use parallax_sdk::agents::AgentSetting;
 
 use super::names;
 use crate::app::App;
-use crate::completion::{Argument, CommandInfo, Completer};
+use crate::completion::{ArgumentValue, CommandInfo, Completer};
 use crate::theme_choice as theme;
 
 /// Commands with fixed argument words, by their full names.
@@ -74,14 +74,14 @@ fn completer(command: &'static str, others: Option<Completer>) -> Completer {
             Some(at) => typed.split_at(at + 1),
             None => ("", typed),
         };
-        let mut fitting = others.as_ref().map(|others| others(typed)).unwrap_or_default();
+        let mut matches = others.as_ref().map(|others| others(typed)).unwrap_or_default();
         let provided: Vec<&str> = before.split_whitespace().collect();
         let words = next(command, &provided).into_iter().filter(|(word, _)| word.starts_with(last));
-        fitting.extend(words.map(|(word, description)| Argument {
+        matches.extend(words.map(|(word, description)| ArgumentValue {
             value: format!("{before}{word}"),
             description: description.to_owned(),
         }));
-        fitting
+        matches
     })
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn add_words(app: &App, commands: &mut [CommandInfo]) {
     }
     if let Some(command) = commands.iter_mut().find(|command| command.name == "theme") {
         let names = theme::names(&app.settings.custom_themes);
-        let names = names.into_iter().map(|(name, light)| Argument {
+        let names = names.into_iter().map(|(name, light)| ArgumentValue {
             value: name,
             description: if light { "light" } else { "dark" }.to_owned(),
         });
@@ -116,7 +116,7 @@ mod tests {
     fn argument_words_are_completed_in_sequence() {
         let offered = |command: &'static str, input: &str| -> Vec<String> {
             let others: Completer = Arc::new(|typed| {
-                let name = Argument { value: "docs".to_owned(), ..Argument::default() };
+                let name = ArgumentValue { value: "docs".to_owned(), ..ArgumentValue::default() };
                 if "docs".starts_with(typed) { vec![name] } else { Vec::new() }
             });
             completer(command, Some(others))(input).into_iter().map(|it| it.value).collect()

@@ -9,7 +9,7 @@ use parallax_sdk::{OpenSession, SessionConfig};
 use crate::app::App;
 use crate::app::commands::completions;
 use crate::app::effect::Effect;
-use crate::completion::{Argument, CommandInfo, Completer};
+use crate::completion::{ArgumentValue, CommandInfo, Completer};
 use crate::sanitize::sanitize;
 
 /// Maximum number of sessions offered.
@@ -28,8 +28,8 @@ const NAMED: &[(&str, &[&str])] = &[
     ("skills", &["enable", "disable", "unload"]),
 ];
 
-fn argument(value: &str, description: impl AsRef<str>) -> Argument {
-    Argument { value: sanitize(value), description: sanitize(description.as_ref()) }
+fn argument(value: &str, description: impl AsRef<str>) -> ArgumentValue {
+    ArgumentValue { value: sanitize(value), description: sanitize(description.as_ref()) }
 }
 
 /// Collects the names for the command being typed, once per command.
@@ -87,7 +87,7 @@ fn ask_session_if_open<T: Send + 'static>(
     }
 }
 
-fn handle_collected(app: &mut App, of: &str, names: Vec<Argument>) {
+fn handle_collected(app: &mut App, of: &str, names: Vec<ArgumentValue>) {
     if app.catalog.set_arguments(of, names) {
         completions::set_commands(app);
     }
@@ -111,7 +111,7 @@ pub(crate) fn add_names(app: &App, commands: &mut [CommandInfo]) {
 }
 
 /// Returns the names stored in files. Blocking.
-fn stored_names(of: &str, launch: &SessionConfig) -> Vec<Argument> {
+fn stored_names(of: &str, launch: &SessionConfig) -> Vec<ArgumentValue> {
     match of {
         "chat" | "resume" => {
             let chats = launch.session_library().chats();
@@ -140,18 +140,18 @@ fn stored_names(of: &str, launch: &SessionConfig) -> Vec<Argument> {
 }
 
 /// Completes names that contain the typed text; names that start with it come first.
-pub(super) fn complete_names(names: Vec<Argument>) -> Completer {
+pub(super) fn complete_names(names: Vec<ArgumentValue>) -> Completer {
     Arc::new(move |typed| {
         let prefix = typed.to_lowercase();
-        let mut fitting: Vec<(bool, &Argument)> = names
+        let mut matches: Vec<(bool, &ArgumentValue)> = names
             .iter()
             .filter_map(|name| {
                 let value = name.value.to_lowercase();
                 value.contains(&prefix).then(|| (!value.starts_with(&prefix), name))
             })
             .collect();
-        fitting.sort_by_key(|(inside, _)| *inside);
-        fitting.into_iter().map(|(_, name)| name.clone()).collect()
+        matches.sort_by_key(|(inside, _)| *inside);
+        matches.into_iter().map(|(_, name)| name.clone()).collect()
     })
 }
 
