@@ -34,7 +34,7 @@ pub(crate) fn create(has_terminal: bool) {
 impl CommandGroup {
     /// Returns the group of a child that calls [`create`]. From now on, signals for the command are
     /// no longer lost.
-    pub(crate) fn of_child(child: Pid, has_terminal: bool) -> SandboxResult<Self> {
+    pub(crate) fn for_child(child: Pid, has_terminal: bool) -> SandboxResult<Self> {
         // The group must exist before a signal arrives for it. Fails if the child was faster.
         let _ = setpgid(Some(child), Some(child));
         let signals = kernel::signal_descriptor().refused("cannot receive signals")?;

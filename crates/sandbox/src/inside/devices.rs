@@ -89,9 +89,9 @@ fn new_terminals() -> Result<OwnedFd, Errno> {
 }
 
 /// Mounts a read-only `/proc` of the session namespaces, so that root cannot change kernel
-/// settings. In a container whose `/proc` is partly covered, the kernel refuses; the existing
-/// `/proc` then stays, also read-only. It shows only the names of other processes; the user
-/// namespace and Landlock block the rest.
+/// settings. In a container whose `/proc` is partly covered, the kernel does not allow the mount;
+/// the existing `/proc` then stays, also read-only. It shows only the names of other processes; the
+/// user namespace and Landlock block the rest.
 pub(crate) fn mount_proc(root: &OwnedFd) -> SandboxResult<()> {
     let Ok(proc) = new_proc() else { return Ok(()) };
     let target =

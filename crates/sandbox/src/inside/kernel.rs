@@ -178,7 +178,7 @@ pub(crate) fn unblock_signals() {
     }
 }
 
-/// Closes all file descriptors from `first` on, in a process that opens no further files.
+/// Closes all file descriptors from `first` upward, in a process that opens no further files.
 pub(crate) fn close_all_from(first: u32) {
     // SAFETY: the only caller never returns and does not use these descriptors again.
     unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };

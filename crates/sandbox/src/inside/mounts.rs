@@ -30,7 +30,7 @@ pub(crate) fn open_root() -> SandboxResult<OwnedFd> {
 pub(crate) fn open_real(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     match openat2(root, strip_root(path), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        // The filter of an outer sandbox refuses this call.
+        // The filter of an outer sandbox blocks this call.
         Err(Errno::NOSYS) => {}
         tried => return tried,
     }

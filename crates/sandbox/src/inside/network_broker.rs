@@ -211,7 +211,7 @@ impl BrokerProcess {
             rustix::net::SocketFlags::CLOEXEC,
             None,
         )
-        .refused("cannot create a pair of sockets")?;
+        .refused("cannot create a socket pair")?;
         match kernel::fork(UnshareFlags::empty()).refused("a process")? {
             ForkResult::Parent(process) => Ok(Self { wire: Some(wire), process }),
             ForkResult::Child => {
@@ -445,7 +445,7 @@ pub(crate) fn self_test() -> SandboxResult<()> {
         rustix::net::SocketFlags::CLOEXEC,
         None,
     )
-    .unsupported("cannot create a pair of sockets")?;
+    .unsupported("cannot create a socket pair")?;
     match kernel::fork(UnshareFlags::empty()).unsupported("a process")? {
         ForkResult::Child => {
             drop(sync);

@@ -353,7 +353,7 @@ impl OvermountMonitor {
         let mut awaited = cover.path.file_name();
         for directory in cover.path.ancestors().skip(1) {
             let Some(name) = awaited else { return };
-            // A symbolic link in the path could lead to any directory of the host.
+            // A symbolic link in the path could point to any directory of the host.
             let opened = match mounts::open_real(&self.root, directory) {
                 Err(error) if is_missing(error) => {
                     awaited = directory.file_name();

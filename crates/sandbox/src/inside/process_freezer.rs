@@ -163,7 +163,7 @@ impl<'s> FrozenProcesses<'s> {
     }
 
     fn threads(&self) -> Vec<ThreadState> {
-        let of_process = |process: i32| {
+        let process_threads = |process: i32| {
             let threads = numbers(self.proc, format!("{process}/task"));
             threads.into_iter().filter_map(move |thread| {
                 let status = self.text(&format!("{process}/task/{thread}/status"))?;
@@ -179,7 +179,7 @@ impl<'s> FrozenProcesses<'s> {
                 })
             })
         };
-        self.processes().into_iter().flat_map(of_process).collect()
+        self.processes().into_iter().flat_map(process_threads).collect()
     }
 
     fn is_stopped(&self, thread: &ThreadState) -> bool {

@@ -162,7 +162,7 @@ impl SupervisedCommand<'_> {
             rustix::net::SocketFlags::CLOEXEC,
             None,
         )
-        .refused("cannot create a pair of sockets")?;
+        .refused("cannot create a socket pair")?;
         let (report, child_report) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).refused("a pipe")?;
         let has_terminal = kernel::is_in_foreground();
@@ -176,7 +176,7 @@ impl SupervisedCommand<'_> {
         };
         drop((child_sync, child_report));
         let pidfd = pidfd_open(child, PidfdFlags::empty()).refused("pidfd")?;
-        let group = CommandGroup::of_child(child, has_terminal)?;
+        let group = CommandGroup::for_child(child, has_terminal)?;
         if let Some(below) = below {
             let mut request = [0; 1];
             if rustix::io::read(&sync, &mut request) == Ok(1) {

@@ -373,7 +373,8 @@ impl NetworkBroker {
         }
     }
 
-    /// Listens on a socket, except where other hosts could connect with [`Network::Loopback`].
+    /// Listens on a socket. With [`Network::Loopback`], rejects addresses that other hosts could
+    /// connect to.
     fn listen(&self, socket: &OwnedFd, backlog: i32) -> Result<i64, Errno> {
         let internet = [AddressFamily::INET, AddressFamily::INET6];
         if internet.contains(&socket_domain(socket)?) {
@@ -395,7 +396,7 @@ impl NetworkBroker {
                 address::check_access(self.network, *host, *port, *scope, &around)
             }
             Address::Kernel | Address::None => Ok(()),
-            // Programs of the host listen there, too, and no file permissions restrict access.
+            // Programs of the host also listen there, and no file permissions restrict access.
             Address::Abstract(name) => {
                 let Some(machine) = &self.machine else { return Err(Errno::CONNREFUSED) };
                 let found = machine.listeners_named(name)?;
@@ -463,9 +464,9 @@ impl NetworkBroker {
             Some(table) => table.listeners_at(identity),
             None => Ok(Vec::new()),
         };
-        let of_session =
+        let is_owned_by_session =
             |found: Vec<u64>| self.session.owns_sockets(&self.proc, caller.number, found);
-        if !at(&self.own_sockets)?.is_empty() || of_session(at(&self.machine)?) {
+        if !at(&self.own_sockets)?.is_empty() || is_owned_by_session(at(&self.machine)?) {
             return Ok(());
         }
         // Distinguish a socket without a server from one that is not allowed.
@@ -512,11 +513,11 @@ fn unix_address(path: &[u8]) -> Vec<u8> {
 /// the one required to read its memory. `files`: whether root keeps its capabilities for files.
 fn drop_capabilities(files: bool) -> Result<(), Errno> {
     let current = capabilities(None)?;
-    let of_files = match files {
+    let file_capabilities = match files {
         true => CapabilitySet::FOWNER | CapabilitySet::DAC_OVERRIDE,
         false => CapabilitySet::empty(),
     };
-    let capabilities = current.permitted & (CapabilitySet::SYS_PTRACE | of_files);
+    let capabilities = current.permitted & (CapabilitySet::SYS_PTRACE | file_capabilities);
     let _ = rustix::thread::clear_ambient_capability_set();
     let sets = CapabilitySets {
         effective: capabilities,
