@@ -107,16 +107,16 @@ pub(crate) fn parse(line: &[u8]) -> Result<IncomingMessage, (Value, RpcError)> {
         return Err((Value::Null, RpcError::invalid_request(message)));
     };
     let id = message.remove("id");
-    let refused = |id: Option<Value>, text: &str| {
+    let invalid_request = |id: Option<Value>, text: &str| {
         let id = id.filter(|id| id.is_string() || id.is_number());
         Err((id.unwrap_or(Value::Null), RpcError::invalid_request(text)))
     };
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        return refused(id, "`jsonrpc` must be \"2.0\"");
+        return invalid_request(id, "`jsonrpc` must be \"2.0\"");
     }
     let method = match message.remove("method") {
         Some(Value::String(method)) => method,
-        Some(_) => return refused(id, "`method` must be a string"),
+        Some(_) => return invalid_request(id, "`method` must be a string"),
         None => {
             // Some libraries send the field that does not apply as null.
             let error = message.remove("error").filter(|error| !error.is_null());
@@ -127,7 +127,9 @@ pub(crate) fn parse(line: &[u8]) -> Result<IncomingMessage, (Value, RpcError)> {
             let result = match (error, message.remove("result")) {
                 (Some(error), _) => Err(error),
                 (None, Some(result)) => Ok(result),
-                (None, None) => return refused(id, "`method`, `result`, and `error` are missing"),
+                (None, None) => {
+                    return invalid_request(id, "`method`, `result`, and `error` are missing");
+                }
             };
             // A response without a known id belongs to no request.
             let id = id.and_then(|id| id.as_u64()).unwrap_or(u64::MAX);
@@ -137,14 +139,14 @@ pub(crate) fn parse(line: &[u8]) -> Result<IncomingMessage, (Value, RpcError)> {
     let params = match message.remove("params") {
         None | Some(Value::Null) => Object::new(),
         Some(Value::Object(params)) => params,
-        Some(_) => return refused(id, "`params` must be an object"),
+        Some(_) => return invalid_request(id, "`params` must be an object"),
     };
     Ok(match id {
         None => IncomingMessage::Notification { method, params },
         Some(id @ (Value::String(_) | Value::Number(_) | Value::Null)) => {
             IncomingMessage::Request { id, method, params }
         }
-        Some(_) => return refused(None, "`id` must be a string or a number"),
+        Some(_) => return invalid_request(None, "`id` must be a string or a number"),
     })
 }
 

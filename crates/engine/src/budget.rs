@@ -264,7 +264,7 @@ mod tests {
         budget.nested_budget().ledger().count(&call(0.25, 0));
         let over = budget.exceeded_limit().expect("spent");
         assert_eq!((over.kind, over.scope), (BudgetKind::Cost, BudgetScope::Session));
-        // A raised limit applies to nested sessions, too, and warns again.
+        // A raised limit also applies to nested sessions, and warns again.
         budget.nested_budget().ledger().set(BudgetKind::Cost, BudgetScope::Session, Some(1.2));
         assert_eq!(budget.exceeded_limit(), None);
         assert!(budget.approaching_limit().is_some());

@@ -94,11 +94,11 @@ async fn reserve(
         () = cancel.cancelled() => return Err(ModelError::Cancelled),
         reserved = ledger.reserve(price) => reserved,
     };
-    let refused =
+    let budget_error =
         |message| ModelError::Unavailable { status: None, delay: None, class: "budget", message };
     let reservation = reserved.map_err(|error| match error {
-        ReservationError::Exhausted(budget) => refused(budget.to_string()),
-        ReservationError::Unavailable(message) => refused(message),
+        ReservationError::Exhausted(budget) => budget_error(budget.to_string()),
+        ReservationError::Unavailable(message) => budget_error(message),
     })?;
     if let Some((tokens, _)) = reservation.as_ref().and_then(Reservation::output_limit) {
         request.generation.insert("maxOutputTokens".to_owned(), tokens.into());

@@ -226,9 +226,9 @@ pub(crate) fn review(directory: &Path, manifest: &Manifest) -> Result<Review, St
 
 fn hooks(directory: &Path, review: &mut Review) -> Result<(), String> {
     for hook in hooks_of_folder(directory, &mut review.notes) {
-        if let Some((refused, _)) = hook.env.iter().find(|(name, _)| is_rejected_variable(name)) {
+        if let Some((variable, _)) = hook.env.iter().find(|(name, _)| is_rejected_variable(name)) {
             return Err(format!(
-                "its hook `{}` sets `{refused}`, which makes programs load code",
+                "its hook `{}` sets `{variable}`, which makes programs load code",
                 hook.title()
             ));
         }

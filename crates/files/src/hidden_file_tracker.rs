@@ -35,7 +35,7 @@ pub struct HiddenFileTracker {
     record: Option<PathBuf>,
     memory: Arc<Mutex<SessionMemory>>,
     record_cache: Arc<Mutex<RecordCache>>,
-    /// Where hidden links led in this session.
+    /// Where hidden links pointed in this session.
     targets: Arc<Mutex<Vec<PathBuf>>>,
 }
 

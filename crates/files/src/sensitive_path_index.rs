@@ -29,7 +29,7 @@ const MAX_COUNT: usize = 4096;
 /// timestamps are coarse.
 const COARSE: Duration = Duration::from_secs(2);
 /// How long the targets of links count as known after a search. A command cannot change where
-/// protected links lead.
+/// protected links point.
 const CACHE_TTL: Duration = Duration::from_secs(1);
 /// Maximum number of workspaces (sets of directories) whose contents are cached.
 const WORKSPACES: usize = 8;
@@ -133,8 +133,8 @@ impl SensitivePathIndex {
         Self { dirs, hides_ignored, ..Self::default() }
     }
 
-    /// Protects files and directories that Parallax trusts as if a protected link led to them. The
-    /// paths must be resolved.
+    /// Protects files and directories that Parallax trusts as if a protected link pointed to them.
+    /// The paths must be resolved.
     pub fn trust(&self, paths: Vec<PathBuf>) {
         *self.trusted.lock().unwrap_or_else(PoisonError::into_inner) = paths;
     }

@@ -224,7 +224,7 @@ impl WriteJob<'_> {
     }
 
     fn exchange(&self, metadata: FileMetadata) -> Result<WriteResult, ReplaceError> {
-        let refused = |error: Errno| {
+        let replace_error = |error: Errno| {
             let wrapped = self.error(error);
             match error {
                 // Busy: the file is a mount point, as in containers.
@@ -233,14 +233,14 @@ impl WriteJob<'_> {
             }
         };
         let (mut temporary, file) = self.temporary(0o600).map_err(|error| match error {
-            TemporaryFileError::System(error) => refused(error),
+            TemporaryFileError::System(error) => replace_error(error),
             TemporaryFileError::Reported(error) => ReplaceError::Final(error),
         })?;
         self.preserve_properties(&file, metadata)?;
         let _turn = self.lock_directory();
         self.check_expected()?;
         rustix::fs::renameat(self.folder, &temporary.name, self.folder, self.name)
-            .map_err(refused)?;
+            .map_err(replace_error)?;
         temporary.is_active = false;
         Ok(self.finish(&file, false, false)?)
     }

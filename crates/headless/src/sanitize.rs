@@ -74,7 +74,7 @@ fn plain_prefix(bytes: &[u8]) -> usize {
 /// nothing else is removed, so that a name cannot look like another one.
 pub fn one_line(text: &str) -> String {
     const MAX_CHARS: usize = 2000;
-    // Limit the input, too, because a message may have megabytes.
+    // Also limit the input, because a message may have megabytes.
     let end = text.char_indices().nth(4 * MAX_CHARS).map_or(text.len(), |(offset, _)| offset);
     let text = text.get(..end).unwrap_or(text);
     let mut line = String::with_capacity(text.len().min(256));

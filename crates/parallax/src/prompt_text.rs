@@ -100,14 +100,14 @@ fn trim_split_character(bytes: &mut Vec<u8>) {
 /// # Errors
 /// [`FailureKind::Input`] if both are empty.
 pub(crate) fn assemble(stdin: &str, prompt: Option<&str>) -> Result<String, Failure> {
-    let refuse = |message| Err(Failure { kind: FailureKind::Input, message, status: None });
+    let input_failure = |message| Err(Failure { kind: FailureKind::Input, message, status: None });
     let text = match prompt {
         Some(prompt) if stdin.is_empty() => prompt.to_owned(),
         Some(prompt) => format!("{stdin}\n\n{prompt}"),
         None => stdin.to_owned(),
     };
     if text.trim().is_empty() {
-        return refuse("No prompt given; use `-p \"…\"` or pipe one to stdin".to_owned());
+        return input_failure("No prompt given; use `-p \"…\"` or pipe one to stdin".to_owned());
     }
     Ok(text)
 }

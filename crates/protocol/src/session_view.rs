@@ -20,7 +20,7 @@ pub struct SessionView {
     pub is_truncated: bool,
 }
 
-/// The position in the journal from which on the events of a session report what happened.
+/// The position in the journal after which the events of a session report what happened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalPosition {
     /// The number of records with which the process of the session began.

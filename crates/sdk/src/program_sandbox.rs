@@ -148,18 +148,18 @@ fn seatbelt(
 /// Reads a profile of the user. A project's profile is not used, because a project must not
 /// control its own sandbox.
 fn own_profile(launch: &SessionConfig, name: &str) -> Result<String, ProgramSandboxError> {
-    let refused =
+    let profile_error =
         |reason: String| ProgramSandboxError::Setting { name: "SEATBELT_PROFILE", reason };
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if name.is_empty() || !name.bytes().all(plain) {
-        return Err(refused(format!("invalid profile name `{name}`")));
+        return Err(profile_error(format!("invalid profile name `{name}`")));
     }
     let file = format!("sandbox-macos-{name}.sb");
     let dirs = [&launch.config.dirs.parallax, &launch.config.dirs.gemini];
     match dirs.map(|home| home.join(&file)).iter().find(|path| path.is_file()) {
         Some(path) => std::fs::read_to_string(path)
-            .map_err(|error| refused(format!("`{}`: {error}", path.display()))),
-        None => Err(refused(format!("`{file}` not found in `~/.parallax` or `~/.gemini`"))),
+            .map_err(|error| profile_error(format!("`{}`: {error}", path.display()))),
+        None => Err(profile_error(format!("`{file}` not found in `~/.parallax` or `~/.gemini`"))),
     }
 }
 

@@ -49,7 +49,7 @@ impl TelemetryFile {
             let existing = parent.ancestors().find_map(|directory| directory.canonicalize().ok());
             let inside = project.canonicalize().map_err(io)?;
             if !existing.is_some_and(|directory| directory.starts_with(inside)) {
-                return Err(failed("a link leads out of the project".to_owned()));
+                return Err(failed("a link points out of the project".to_owned()));
             }
         }
         std::fs::create_dir_all(parent).map_err(io)?;

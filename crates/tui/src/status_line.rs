@@ -55,7 +55,7 @@ pub(crate) struct StatusLineData {
     pub(crate) raw_markdown: bool,
     /// Whether a custom system prompt replaces the built-in one.
     pub(crate) has_custom_prompt: bool,
-    /// The share of the context window from which on the history is compacted.
+    /// The share of the context window at which the history is compacted.
     pub(crate) warn_at: f64,
     /// Number of commands running in the background.
     pub(crate) background: usize,

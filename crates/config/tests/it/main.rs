@@ -70,7 +70,7 @@ fn trust_is_decided_before_project_files_are_parsed() {
     assert_eq!(config.environment.get("FROM_PROJECT"), None);
     world.trust();
     assert!(matches!(world.load(&[]), Err(ConfigError::Syntax { .. })));
-    // Files that decide about trust fail closed.
+    // Files that determine trust fail closed.
     for text in ["{", "[]", "{\"/\": true}"] {
         world.write("home/.gemini/trustedFolders.json", text);
         assert!(world.load(&[]).is_err(), "{text}");

@@ -78,7 +78,7 @@ pub(crate) async fn request_increase(
         return Ok(true);
     };
     if decide.outcome != ApprovalResponse::ProceedOnce {
-        ledger.refuse();
+        ledger.decline_increase();
         return Ok(false);
     }
     let more = decide.increase.filter(|more| more.is_finite() && *more > 0.0);

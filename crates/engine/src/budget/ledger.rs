@@ -322,7 +322,7 @@ impl Ledger {
     }
 
     /// Records that the user declined to spend more on this prompt.
-    pub(crate) fn refuse(&self) {
+    pub(crate) fn decline_increase(&self) {
         self.change(|accounts| accounts.declined_increase = true);
     }
 

@@ -131,9 +131,9 @@ impl InvalidResponse {
         }
         // The words of services whose models explain a refusal are lower case.
         let explains = |word: &str| !word.chars().any(char::is_uppercase);
-        let refused =
+        let is_explained =
             answer.finish.as_ref().is_some_and(|finish| explains(&finish.provider_reason));
-        if self == Self::SafetyBlocked && refused && answer.has_visible_text() {
+        if self == Self::SafetyBlocked && is_explained && answer.has_visible_text() {
             let text: String = one_line(&answer.text()).chars().take(REFUSAL).collect();
             message.push_str(&format!("; the model wrote: {text}"));
         }

@@ -23,7 +23,7 @@ use crate::model_request::{
 use crate::routing::{FallbackResult, fallback_cause};
 
 /// How often a service may reject a continuation token before the turn ends.
-const REFUSED_CONTINUATIONS: u32 = 3;
+const MAX_REJECTED_CONTINUATIONS: u32 = 3;
 
 /// What was tried to get an answer.
 struct RequestState {
@@ -357,7 +357,7 @@ impl Session {
     ) -> Result<(), EndReason> {
         state.rejected_continuations += 1;
         let Some(failure) = action.into_failure() else { return Ok(()) };
-        if state.rejected_continuations > REFUSED_CONTINUATIONS {
+        if state.rejected_continuations > MAX_REJECTED_CONTINUATIONS {
             let message = format!(
                 "The service rejected the continuation token of `{}` {} times; the text received so \
                  far is kept ({})",

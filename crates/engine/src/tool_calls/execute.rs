@@ -144,9 +144,9 @@ impl ToolRunner<'_> {
         let name = (call.name.as_str(), running.kind);
         self.approvals.learn(name, &running.effects, &outcome, is_build_file);
         let mut summary = self.summarize(&running, &outcome);
-        let refused =
+        let newly_denied =
             std::mem::take(&mut outcome.denied_permissions).difference(&running.permissions);
-        let reruns = !refused.is_empty() && !cancel.is_cancelled() && running.runs < MAX_RUNS;
+        let reruns = !newly_denied.is_empty() && !cancel.is_cancelled() && running.runs < MAX_RUNS;
         if running.changed && outcome.error.is_none() {
             add_note(&mut outcome, CHANGED_BY_USER);
         }
@@ -161,7 +161,7 @@ impl ToolRunner<'_> {
             summary.arguments.clone_from(&running.arguments);
             return Transition::Prepare(RerunContext {
                 arguments: running.arguments,
-                permissions: running.effects.permissions.union(&refused),
+                permissions: running.effects.permissions.union(&newly_denied),
                 denial: Some(Box::new(SandboxDenial { outcome, summary })),
                 changed: running.changed,
                 hooked: running.hooked,

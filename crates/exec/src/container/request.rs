@@ -90,7 +90,7 @@ impl ContainerRequest {
     pub(super) fn sandbox_mounts(&self) -> Result<Vec<Mount>, ProgramSandboxError> {
         let entries = self.list("SANDBOX_MOUNTS");
         let read = |entry: &&str| {
-            let refused = |why: &str| ProgramSandboxError::Setting {
+            let mount_error = |why: &str| ProgramSandboxError::Setting {
                 name: "SANDBOX_MOUNTS",
                 reason: format!("`{entry}`: {why}"),
             };
@@ -99,10 +99,10 @@ impl ContainerRequest {
             let to = parts.next().map_or(from, Path::new);
             let options = parts.next().unwrap_or("ro");
             if parts.next().is_some() {
-                return Err(refused("it must be `from`, `from:to` or `from:to:options`"));
+                return Err(mount_error("it must be `from`, `from:to` or `from:to:options`"));
             }
             if !from.is_absolute() || !to.is_absolute() {
-                return Err(refused("paths must be absolute"));
+                return Err(mount_error("paths must be absolute"));
             }
             Ok(Mount { from: from.to_owned(), to: to.to_owned(), options: options.to_owned() })
         };

@@ -21,18 +21,20 @@ pub(super) fn servers(
         let whose = agent.map(|agent| format!(" of the agent `{agent}`")).unwrap_or_default();
         let text = |key: &str| server.get(key).and_then(Value::as_str);
         let server_name = code_text(name);
-        let refused = |reason: String| {
+        let rejection_message = |reason: String| {
             format!("its MCP server `{server_name}`{whose} was rejected: {reason}")
         };
-        check_name(name).map_err(|reason| refused(format!("its name {reason}")))?;
+        check_name(name).map_err(|reason| rejection_message(format!("its name {reason}")))?;
         for url in [text("httpUrl"), text("url")].into_iter().flatten() {
-            check_name(url)
-                .map_err(|reason| refused(format!("its URL `{}` {reason}", code_text(url))))?;
+            check_name(url).map_err(|reason| {
+                rejection_message(format!("its URL `{}` {reason}", code_text(url)))
+            })?;
         }
         let args = server.get("args").and_then(Value::as_array).into_iter().flatten();
         for word in text("command").into_iter().chain(args.filter_map(Value::as_str)) {
-            check_command(word)
-                .map_err(|reason| refused(format!("its command `{}` {reason}", code_text(word))))?;
+            check_command(word).map_err(|reason| {
+                rejection_message(format!("its command `{}` {reason}", code_text(word)))
+            })?;
         }
         let line = match (text("command"), text("httpUrl").or_else(|| text("url"))) {
             (_, Some(url)) => format!("MCP server `{name}`{whose}: connects to {url}"),
@@ -51,9 +53,9 @@ pub(super) fn servers(
         };
         let env = server.get("env").and_then(Value::as_object);
         let names: Vec<&String> = env.into_iter().flatten().map(|(name, _)| name).collect();
-        if let Some(refused) = names.iter().find(|name| is_rejected_variable(name)) {
+        if let Some(variable) = names.iter().find(|name| is_rejected_variable(name)) {
             return Err(format!(
-                "its MCP server `{name}`{whose} sets `{refused}`, which makes programs load code"
+                "its MCP server `{name}`{whose} sets `{variable}`, which makes programs load code"
             ));
         }
         let mut line = line;

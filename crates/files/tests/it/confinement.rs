@@ -165,7 +165,7 @@ fn link_swapped_between_check_and_use_never_escapes() {
         scope.spawn(|| {
             let spare = fixture.path("work/spare");
             while !stop.load(Ordering::Relaxed) {
-                // A directory, a link that stays inside, and a link that leads outside.
+                // A directory, a link that stays inside, and a link that points outside.
                 let _ = std::fs::remove_dir_all(&hole);
                 let _ = std::fs::create_dir(&hole);
                 for target in [&outer, &inner] {

@@ -177,7 +177,7 @@ fn skills_are_installed_toggled_linked_and_removed() {
     assert_eq!(json(&["list"])["skills"][0]["source"], "workspace");
     json(&["uninstall", "alpha", "--scope", "workspace"]);
     assert!(world.home.project().join("pack/a/SKILL.md").is_file());
-    // A link that leads out of the skill is rejected, and nothing is installed.
+    // A link that points out of the skill is rejected, and nothing is installed.
     std::os::unix::fs::symlink("/etc/passwd", world.home.project().join("pack/a/link")).unwrap();
     let refused = world.run(&["skills", "install", "pack", "--consent"]);
     assert!(refused.err().contains("is a link"), "{}", refused.err());

@@ -197,7 +197,7 @@ pub(crate) fn inherited_descriptor(number: i32) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Marks all file descriptors from `first` on as close-on-exec.
+/// Marks all file descriptors from `first` upward as close-on-exec.
 pub(crate) fn close_on_exec_from(first: u32) -> Result<(), Errno> {
     // SAFETY: nothing is closed now; only a flag of open descriptors changes.
     let done =

@@ -389,8 +389,8 @@ impl App {
 
     /// Switches to YOLO mode. Asks for another confirmation if it would affect all files.
     pub(crate) fn request_yolo(&mut self) {
-        let refused = self.launch.as_ref().and_then(|launch| launch.yolo_unavailable_reason());
-        if let Some(reason) = refused {
+        let unavailable = self.launch.as_ref().and_then(|launch| launch.yolo_unavailable_reason());
+        if let Some(reason) = unavailable {
             return self.error(reason);
         }
         match self.launch.as_ref().is_some_and(parallax_sdk::SessionConfig::is_home_or_root) {

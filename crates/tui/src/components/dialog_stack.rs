@@ -24,7 +24,7 @@ pub(crate) struct DialogStack {
     overlay: Option<Overlay>,
     approvals: VecDeque<QuestionDialog>,
     /// The approval request with a lasting answer that the engine has not closed yet. The answer
-    /// may allow the next requests, too, so they are not shown until then.
+    /// may also allow the next requests, so they are not shown until then.
     held_by: Option<ApprovalId>,
     servers: ServerRequests,
     incoming: AutoOpenedDialogs,

@@ -67,7 +67,7 @@ impl RewindView {
         Ok(Some(Overlay::list(DialogPurpose::Rewind, list)))
     }
 
-    /// Returns the files that the turns from `turn` on changed, without their differences.
+    /// Returns the files that `turn` and later turns changed, without their differences.
     pub(crate) fn changed_files(&self, turn: u64) -> Vec<FileRestore> {
         let mut files: Vec<FileRestore> = Vec::new();
         for path in

@@ -68,7 +68,7 @@ impl Transcript {
         rows
     }
 
-    /// Returns the calls from `at` on that could be shown as one line.
+    /// Returns the calls starting at `at` that could be shown as one line.
     fn groupable_range(&self, at: usize, renderer: &ItemRenderer<'_>) -> Option<Range<usize>> {
         let is_on = read_group::is_enabled(renderer.options);
         let run = read_group::run(&self.items, at).filter(|_| is_on)?;

@@ -1,4 +1,4 @@
-//! Tests of protected files, and of links that lead elsewhere.
+//! Tests of protected files, and of links that point elsewhere.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
