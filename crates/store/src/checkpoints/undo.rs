@@ -465,9 +465,9 @@ impl Checkpoints {
         if let Some(why) = before.restore_problem() {
             return Err(why.into());
         }
-        // A named pipe holds no data that could be lost.
-        if current == PathState::Special && !is_pipe(&location) {
-            return Err("it was replaced by a socket or a device".into());
+        // A named pipe or socket holds no data that could be lost.
+        if current == PathState::Special && !is_pipe_or_socket(&location) {
+            return Err("it was replaced by a device".into());
         }
         if !force {
             let untouched = match (&after, &current) {
@@ -579,12 +579,15 @@ fn replaces(now: &PathState) -> bool {
     matches!(now, PathState::File { .. } | PathState::Link { .. } | PathState::Special)
 }
 
-/// Whether the entry is a named pipe.
-fn is_pipe(location: &ConfinedPath) -> bool {
+/// Whether the entry is a named pipe or a socket.
+fn is_pipe_or_socket(location: &ConfinedPath) -> bool {
     let stat = EntryHandle::open(location, false).and_then(|leaf| leaf.stat());
-    stat.is_ok_and(|stat| {
-        stat.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
-    })
+    stat.is_ok_and(|stat| stat.is_some_and(|stat| has_no_data(stat.st_mode)))
+}
+
+/// Whether a file of this type stores nothing.
+fn has_no_data(mode: u32) -> bool {
+    matches!(FileType::from_raw_mode(mode), FileType::Fifo | FileType::Socket)
 }
 
 /// Removes a file that replaced a directory if other files must be restored in that directory.
@@ -666,9 +669,7 @@ fn check_unchanged(leaf: &EntryHandle, planned: &PathState) -> Result<(), String
         (PathState::Link { target }, Some(_)) => {
             leaf.link_target().is_ok_and(|current| current == *target)
         }
-        (PathState::Special, Some(current)) => {
-            FileType::from_raw_mode(current.st_mode) == FileType::Fifo
-        }
+        (PathState::Special, Some(current)) => has_no_data(current.st_mode),
         // The entry was already removed; whatever exists now is never replaced.
         _ => true,
     };
