@@ -199,7 +199,9 @@ impl View<'_> {
         }
         steps.extend(plan.pinned.iter().map(|path| (path.clone(), MountAction::Pin)));
         steps.extend(plan.read_only.iter().map(|path| (path.clone(), MountAction::Protect)));
-        let hidden = plan.hidden.iter().chain(&host.listening);
+        // The report of the monitors, and what other commands are started with.
+        let private = std::iter::once(&plan.temporary);
+        let hidden = plan.hidden.iter().chain(&host.listening).chain(private);
         steps.extend(hidden.map(|path| (path.clone(), MountAction::Hide)));
         Ok((steps, writable))
     }
