@@ -72,6 +72,23 @@ pub(crate) fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
     unsafe { rustix::thread::unshare_unsafe(flags) }
 }
 
+/// What two tasks can share.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum SharedResource {
+    /// The memory.
+    Memory = 1,
+    /// The table of descriptors.
+    Descriptors = 2,
+    /// The working directory and the root.
+    Directories = 3,
+}
+
+/// Whether two tasks share a resource. `false` if that is unknown.
+pub(crate) fn share(first: i32, second: i32, what: SharedResource) -> bool {
+    // SAFETY: no memory is involved.
+    unsafe { libc::syscall(libc::SYS_kcmp, first, second, what as i32, 0, 0) == 0 }
+}
+
 /// Stops a process by a signal to one of its threads.
 pub(crate) fn stop_thread(process: i32, thread: i32) {
     // SAFETY: no memory is involved. An error means that the thread has ended.

@@ -21,7 +21,8 @@ use std::sync::{Arc, Mutex};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{
-    AtFlags, Mode, OFlags, StatxAttributes, StatxFlags, fstat, inotify, openat, statx,
+    AtFlags, Mode, OFlags, StatVfsMountFlags, StatxAttributes, StatxFlags, fstat, fstatvfs,
+    inotify, openat, statx,
 };
 use rustix::io::Errno;
 use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
@@ -38,6 +39,9 @@ use crate::replaced;
 const TRIES: usize = 50;
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
 
+/// After which time of running the directories are watched.
+const WATCH_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
 /// How long after the end of the command its notification descriptor may hang up: older kernels
 /// release the filter only when the process is reaped.
 const HANG_UP_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
@@ -52,6 +56,8 @@ struct Overmount {
     path: PathBuf,
     /// Whether the path is hidden, as opposed to only protected.
     hidden: bool,
+    /// The writable tree that contains it. A path elsewhere is only hidden.
+    tree: Option<PathBuf>,
     /// Whether the path existed before the command started. Other paths may be created by the
     /// command until it ends.
     existed_before: bool,
@@ -61,9 +67,9 @@ struct Overmount {
 pub(crate) struct OvermountMonitor {
     /// The mounts of the view; readable when they change.
     mounts: OwnedFd,
-    /// Watches for new names. Directories are watched only if an overmount was lost or processes
-    /// were left behind: most commands do not need it, and removing a watch takes longer than they
-    /// run.
+    /// Watches for new names. Directories are watched only if an overmount was lost, the command
+    /// has been running for [`WATCH_DELAY`], or processes were left behind: most commands do not
+    /// need it, and removing a watch takes longer than they run.
     names: NameWatch,
     root: OwnedFd,
     /// The `/proc` of the host.
@@ -71,6 +77,8 @@ pub(crate) struct OvermountMonitor {
     stage: PlaceholderTmpfs,
     report: Option<File>,
     overmounts: Vec<Overmount>,
+    /// The supervisor of the command.
+    supervisor: u32,
     /// The command itself; processes that outlive it were left behind.
     command: OwnedFd,
     /// The notification descriptor, which hangs up with the last process of the command.
@@ -100,6 +108,8 @@ pub(crate) struct MonitorFiles {
 struct OvermountScan {
     /// Whether a path does not exist.
     is_any_missing: bool,
+    /// Whether a path is inaccessible for now.
+    is_any_inaccessible: bool,
     /// Whether a path could not be covered yet.
     is_any_open: bool,
     /// Paths that were covered again: the new file, and whether it is a directory.
@@ -110,6 +120,8 @@ struct OvermountScan {
 enum OvermountResult {
     /// The path does not exist.
     Missing,
+    /// A command may have made it inaccessible to this process for a while.
+    Inaccessible,
     Covered,
     NotCovered,
     /// The path was covered again: the new file, and whether it is a directory.
@@ -125,8 +137,8 @@ struct NameWatch {
     is_active: bool,
     /// Whether a directory could not be watched.
     is_incomplete: bool,
-    /// The indexes of the overmounts in each, with the awaited name: of the path itself or, while
-    /// its directory does not exist, of a directory above it.
+    /// The indexes of the overmounts in each, with the awaited name: of the path itself or of a
+    /// directory above it.
     watched_names: HashMap<i32, Vec<(usize, OsString)>>,
 }
 
@@ -153,13 +165,14 @@ impl OvermountMonitor {
         let mounts = openat(&proc, "self/mounts", flags, Mode::empty()).unsupported("mounts")?;
         let hidden = plan.hidden.iter().map(|path| (path, true));
         let protected = plan.read_only.iter().map(|path| (path, false));
-        let in_tree =
-            |path: &Path| layout::mounted_tree(plan, path).is_some_and(|tree| tree != path);
+        let tree = |path: &Path| layout::mounted_tree(plan, path).filter(|tree| *tree != path);
+        let in_tree = |path: &Path| tree(path).is_some();
         let covers = hidden.chain(protected).filter(|(path, _)| in_tree(path));
         let mut overmounts: Vec<Overmount> = covers
             .map(|(path, hidden)| {
                 let existed_before = mounts::open_real(&root, path).is_ok();
-                Overmount { path: path.clone(), hidden, existed_before }
+                let tree = tree(path).cloned();
+                Overmount { path: path.clone(), hidden, tree, existed_before }
             })
             .collect();
         let first_outside = overmounts.len();
@@ -167,7 +180,7 @@ impl OvermountMonitor {
         // The command cannot create these.
         overmounts.extend(in_real_directories(&root, &stage, outside).map(|path| {
             let path = path.clone();
-            Overmount { path, hidden: true, existed_before: true }
+            Overmount { path, hidden: true, tree: None, existed_before: true }
         }));
         let has_outside = overmounts.len() > first_outside;
         let stage = PlaceholderTmpfs::open(stage);
@@ -179,6 +192,7 @@ impl OvermountMonitor {
             stage,
             report,
             overmounts,
+            supervisor: std::os::unix::process::parent_id(),
             command,
             listener,
             session_namespaces,
@@ -212,16 +226,26 @@ impl OvermountMonitor {
             let watch = self.names.events.as_ref().filter(|_| self.names.is_active);
             fds.extend(watch.map(|events| PollFd::new(events, PollFlags::IN)));
             // What cannot be watched is searched for.
-            match poll(&mut fds, self.names.is_incomplete.then_some(&PAUSE)) {
+            let timeout = match (self.names.is_incomplete, self.names.is_active) {
+                (true, _) => Some(&PAUSE),
+                (false, true) => None,
+                (false, false) => Some(&WATCH_DELAY),
+            };
+            let is_delay_over = match poll(&mut fds, timeout) {
                 Err(Errno::INTR) => continue,
                 Err(_) => return,
-                Ok(_) => {}
-            }
+                Ok(ready) => ready == 0 && !self.names.is_active,
+            };
             let ready = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
             let (fell, ended) = (ready(0), running && ready(1));
             let appeared = self.names.is_active && ready(1 + usize::from(running));
             drop(fds);
-            if fell || self.names.is_incomplete {
+            if is_delay_over {
+                // The user may move a covered file, or a directory with one, elsewhere: its mount
+                // moves along, and the kernel does not report that.
+                self.watch_names();
+            }
+            if fell || is_delay_over || self.names.is_incomplete {
                 self.cover_all();
             }
             if ended {
@@ -282,11 +306,15 @@ impl OvermountMonitor {
 
     /// Covers those of these paths that exist. Stops the commands while that fails, and kills those
     /// that could write a file that was replaced.
-    fn cover_paths(&self, these: &[usize]) -> OvermountScan {
+    fn cover_paths(&mut self, these: &[usize]) -> OvermountScan {
         let mut scan = self.try_to_cover(these);
+        self.names.is_incomplete |= scan.is_any_inaccessible;
         let mut replaced = std::mem::take(&mut scan.replaced);
         // Searching the processes takes longer, so it comes after everything is covered.
-        scan.is_any_open |= replaced.iter().any(|(path, ..)| !is_covered_at(&self.root, path));
+        let is_open = |cover: &Overmount| {
+            replaced.iter().any(|(path, ..)| *path == cover.path) && !self.is_covered_at(cover)
+        };
+        scan.is_any_open |= these.iter().filter_map(|at| self.overmounts.get(*at)).any(is_open);
         if scan.is_any_open || !replaced.is_empty() {
             self.while_frozen(|processes| {
                 for _ in 0..MAX_RETRIES {
@@ -313,6 +341,7 @@ impl OvermountMonitor {
         for cover in known {
             match self.cover(cover) {
                 OvermountResult::Missing => scan.is_any_missing = true,
+                OvermountResult::Inaccessible => scan.is_any_inaccessible = true,
                 OvermountResult::Covered => {}
                 OvermountResult::NotCovered => scan.is_any_open = true,
                 OvermountResult::Recovered(found, folder) => {
@@ -330,7 +359,7 @@ impl OvermountMonitor {
         }
         self.names.is_active = true;
         for at in 0..self.overmounts.len() {
-            self.watch_nearest_directory(at);
+            self.watch_directories(at);
         }
     }
 
@@ -347,8 +376,9 @@ impl OvermountMonitor {
         });
     }
 
-    /// Watches the deepest existing directory above a path.
-    fn watch_nearest_directory(&mut self, at: usize) {
+    /// Watches the existing directories above a path: those in the same tree, which the user may
+    /// replace, or else the deepest.
+    fn watch_directories(&mut self, at: usize) {
         let Some(cover) = self.overmounts.get(at) else { return };
         let mut awaited = cover.path.file_name();
         for directory in cover.path.ancestors().skip(1) {
@@ -372,7 +402,10 @@ impl OvermountMonitor {
                 }
                 Err(error) => self.names.is_incomplete |= !is_unreachable(error),
             }
-            return;
+            if cover.tree.as_deref().is_none_or(|tree| tree == directory) {
+                return;
+            }
+            awaited = directory.file_name();
         }
     }
 
@@ -407,7 +440,7 @@ impl OvermountMonitor {
         // A directory above a path may have appeared.
         let was_incomplete = self.names.is_incomplete;
         for at in &concerned {
-            self.watch_nearest_directory(*at);
+            self.watch_directories(*at);
         }
         self.cover_paths(&concerned);
         if self.names.is_incomplete && !was_incomplete {
@@ -421,10 +454,11 @@ impl OvermountMonitor {
         for _ in 0..TRIES {
             let found = match mounts::open_real(&self.root, &cover.path) {
                 Ok(found) => found,
+                Err(Errno::ACCESS) if cover.tree.is_some() => return OvermountResult::Inaccessible,
                 Err(error) if is_unreachable(error) => return OvermountResult::Missing,
                 Err(_) => return OvermountResult::NotCovered,
             };
-            if is_covered(&found) {
+            if self.is_covered(&found, cover.hidden) {
                 return OvermountResult::Covered;
             }
             let Ok(folder) = mounts::is_directory(&found) else {
@@ -449,11 +483,12 @@ impl OvermountMonitor {
         // The main thread must not end this process while others are stopped, and this process must
         // not have their files.
         let _busy = self.busy.lock();
-        // Other commands of the session have monitors, too. Commands cannot open the report.
+        // Other commands of the session have monitors, too. Commands cannot lock the report, because
+        // its directory is hidden from them.
         let lock = self.report.as_ref().filter(|report| {
             rustix::fs::flock(report, rustix::fs::FlockOperation::LockExclusive).is_ok()
         });
-        let frozen = FrozenProcesses::freeze(&self.proc);
+        let frozen = FrozenProcesses::freeze(&self.proc, self.supervisor);
         run(&frozen.as_ref().map(FrozenProcesses::processes).unwrap_or_default());
         if let Some(frozen) = frozen {
             frozen.thaw();
@@ -479,11 +514,34 @@ impl OvermountMonitor {
     /// Ends all processes, because these paths cannot be covered.
     fn kill_all(&self, processes: &[i32], these: &[usize]) {
         for cover in these.iter().filter_map(|at| self.overmounts.get(*at)) {
-            if !is_covered_at(&self.root, &cover.path) {
+            if !self.is_covered_at(cover) {
                 self.report(&cover.path);
             }
         }
         processes.iter().copied().for_each(process_freezer::end);
+    }
+
+    fn is_covered_at(&self, cover: &Overmount) -> bool {
+        mounts::open_real(&self.root, &cover.path)
+            .is_ok_and(|file| self.is_covered(&file, cover.hidden))
+    }
+
+    /// Whether a mount that hides or protects the file is mounted on it. A writable directory with
+    /// another mount may have been moved there.
+    fn is_covered(&self, file: &OwnedFd, hidden: bool) -> bool {
+        let found = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::empty());
+        if !found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)) {
+            return false;
+        }
+        match hidden {
+            true => {
+                let device = |file: &OwnedFd| fstat(file).map(|state| state.st_dev).ok();
+                device(file).is_some() && device(file) == device(self.stage.descriptor())
+            }
+            false => {
+                fstatvfs(file).is_ok_and(|state| state.f_flag.contains(StatVfsMountFlags::RDONLY))
+            }
+        }
     }
 
     fn report(&self, path: &Path) {
@@ -531,14 +589,4 @@ fn watch_open(events: &OwnedFd, proc: &OwnedFd, directory: &OwnedFd) -> Result<i
 /// leads through a link or an inaccessible directory.
 fn is_unreachable(error: Errno) -> bool {
     is_missing(error) || matches!(error, Errno::LOOP | Errno::ACCESS)
-}
-
-fn is_covered_at(root: &OwnedFd, path: &Path) -> bool {
-    mounts::open_real(root, path).is_ok_and(|file| is_covered(&file))
-}
-
-/// Whether the file is covered by a mount.
-fn is_covered(file: &OwnedFd) -> bool {
-    let found = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::empty());
-    found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }

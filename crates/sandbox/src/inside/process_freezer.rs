@@ -44,6 +44,8 @@ const HARMLESS_CALLS: &[libc::c_long] = &[
 /// The processes of a session, stopped.
 pub(crate) struct FrozenProcesses<'s> {
     proc: &'s OwnedFd,
+    /// The supervisor of a command that may still be running.
+    supervisor: i32,
     namespace: Vec<u8>,
     /// Those that were stopped before.
     stopped_before: HashSet<i32>,
@@ -61,15 +63,16 @@ struct ThreadState {
 
 impl<'s> FrozenProcesses<'s> {
     /// Stops all processes in the process namespace for the children of this thread. Returns `None`
-    /// if that is its own.
-    pub(crate) fn freeze(proc: &'s OwnedFd) -> Option<Self> {
+    /// if that is its own. `supervisor`: of the command that this process serves.
+    pub(crate) fn freeze(proc: &'s OwnedFd, supervisor: u32) -> Option<Self> {
+        let supervisor = i32::try_from(supervisor).ok()?;
         let name = "thread-self/ns/pid_for_children";
         let namespace = readlinkat(proc, name, Vec::new()).ok()?.into_bytes();
         let own = readlinkat(proc, "thread-self/ns/pid", Vec::new()).ok()?.into_bytes();
         if own == namespace {
             return None;
         }
-        let mut frozen = Self { proc, namespace, stopped_before: HashSet::new() };
+        let mut frozen = Self { proc, supervisor, namespace, stopped_before: HashSet::new() };
         let before = frozen.threads();
         let running: HashSet<i32> = before
             .iter()
@@ -119,17 +122,37 @@ impl<'s> FrozenProcesses<'s> {
             namespace(process).is_ok_and(|link| link.as_bytes() == self.namespace)
                 && self.is_namespace_init(*process)
         });
+        let depth = first.map(|first| self.namespace_depth(first));
         all.iter()
             .copied()
             .filter(|process| match namespace(process) {
                 Ok(link) => link.as_bytes() == self.namespace && Some(*process) != first,
-                // A process can make itself unreadable, but not leave its ancestors.
+                // A process can make itself unreadable, but not leave its ancestors. Those of a
+                // running command are outside the namespace. Other commands have their own monitors.
                 Err(Errno::ACCESS | Errno::PERM) => {
                     first.is_some_and(|first| self.is_descendant(*process, first))
+                        || depth.is_some_and(|depth| depth == self.namespace_depth(*process))
+                            && self.is_confined(*process)
+                            && self.is_descendant(*process, self.supervisor)
                 }
                 Err(_) => false,
             })
             .collect()
+    }
+
+    /// Whether all filters are in place. A command that is about to start is unreadable, too, but
+    /// has at most the filter of the network broker.
+    fn is_confined(&self, process: i32) -> bool {
+        let status = self.text(&format!("{process}/status")).unwrap_or_default();
+        field(&status, "Seccomp_filters")
+            .and_then(|count| count.parse().ok())
+            .is_some_and(|count: u32| count > 1)
+    }
+
+    /// Returns in how many process namespaces a process is.
+    fn namespace_depth(&self, process: i32) -> usize {
+        let status = self.text(&format!("{process}/status")).unwrap_or_default();
+        field(&status, "NSpid").map_or(0, |pids| pids.split_whitespace().count())
     }
 
     fn is_descendant(&self, process: i32, ancestor: i32) -> bool {

@@ -10,9 +10,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, statat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, statat,
 };
 use rustix::io::Errno;
+
+use crate::inside::kernel::{self, SharedResource};
 
 /// Limits for looking below a directory. Beyond them, every file of its file system counts.
 const MAX_ENTRIES: usize = 50_000;
@@ -90,10 +92,17 @@ impl<'s> WriterSearch<'s> {
     /// Returns those of the stopped processes that could write.
     pub(crate) fn writers(&self, among: &[i32]) -> Vec<i32> {
         let is_writer = |process: &&i32| {
-            // The first task may have ended, and each can have its own files.
-            tasks(self.proc, **process)
-                .iter()
-                .any(|task| self.is_unreadable(task) || self.is_used_by(task) || self.maps(task))
+            let mut searched: Option<i32> = None;
+            numbers(self.proc, format!("{process}/task")).into_iter().any(|task| {
+                // The first task may have ended, and each can have its own files.
+                let is_same = searched.is_some_and(|searched| shares_all(searched, task));
+                searched = searched.or(Some(task));
+                let task = format!("{process}/task/{task}");
+                let is_user = |task: &str| {
+                    self.is_unreadable(task) || self.is_used_by(task) || self.maps(task)
+                };
+                !is_same && is_user(&task)
+            })
         };
         among.iter().filter(is_writer).copied().collect()
     }
@@ -162,7 +171,7 @@ impl<'s> WriterSearch<'s> {
         // The kernel's names for memory without a file.
         let is_memory = ["/dev/zero", "/SYSV", "/memfd:"];
         is_memory.iter().any(|name| mapping.path.starts_with(name))
-            || rustix::fs::stat(mapping.path).is_ok_and(|state| {
+            || stat_without_links(mapping.path).is_ok_and(|state| {
                 state.st_ino == mapping.inode && !self.ids.contains(&(state.st_dev, state.st_ino))
             })
     }
@@ -194,10 +203,17 @@ impl<'l> Mapping<'l> {
     }
 }
 
-/// Returns the directories of a process's tasks in `/proc`.
-fn tasks(proc: &OwnedFd, process: i32) -> Vec<String> {
-    let directory = format!("{process}/task");
-    numbers(proc, directory.as_str()).iter().map(|task| format!("{directory}/{task}")).collect()
+/// Whether two tasks share everything that refers to files.
+fn shares_all(first: i32, second: i32) -> bool {
+    let all = [SharedResource::Descriptors, SharedResource::Directories, SharedResource::Memory];
+    all.into_iter().all(|what| kernel::share(first, second, what))
+}
+
+/// Returns the state of the file at an absolute path without links, as the kernel reports it. A
+/// command could have created a link with the name that a deleted file had.
+fn stat_without_links(path: &str) -> Result<rustix::fs::Stat, Errno> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    fstat(openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
 }
 
 /// Returns the entries of a directory that are numbers.

@@ -527,3 +527,78 @@ fn command_ends_when_its_broker_is_killed() {
     waiting.child.kill().unwrap();
     panic!("the command is still running");
 }
+
+/// A command that reads and writes covered files until it may stop, and a user who replaces them in
+/// ways that take the cover along.
+#[test]
+fn files_that_replace_moved_ones_are_covered() {
+    let Some(session_namespaces) = session_namespaces() else { return };
+    if !support().network_broker.is_supported {
+        return;
+    }
+    let project = TestProject::new();
+    let path = |name: &str| project.work.join(name);
+    let mut plan = project.plan(Tier::Namespaces);
+    plan.session_namespaces = Some(session_namespaces.pid());
+    fs::create_dir(path(".vscode")).unwrap();
+    for directory in ["sub", "conf"] {
+        fs::create_dir(path(directory)).unwrap();
+        for name in [".env", ".envrc"] {
+            fs::write(path(directory).join(name), "old").unwrap();
+            plan.read_only.push(path(directory).join(name));
+        }
+        plan.hidden.push(path(directory).join(".env"));
+    }
+    let files = ".env .git/config .vscode/tasks.json sub/.env sub/.envrc";
+    let attack = format!(
+        "while ! [ -e stop ]; do cat .env sub/.env >> out; \
+         for f in {files}; do (echo evil >> $f); done; touch alive; sleep 0.02; done"
+    );
+    let mut child =
+        project.command(&plan, &["sh", "-c", &format!("({attack}) 2>/dev/null")]).spawn().unwrap();
+    // The covers of the first 50 milliseconds are those of the start.
+    std::thread::sleep(SOON);
+    for name in [".env", ".git/config", "sub"] {
+        fs::rename(path(name), path(&format!("{name}.old"))).unwrap();
+    }
+    fs::create_dir(path("sub")).unwrap();
+    // Its own mount is writable, because it contains protected files.
+    fs::remove_dir_all(path(".vscode")).unwrap();
+    fs::rename(path("conf"), path(".vscode")).unwrap();
+    for name in [".env", ".git/config", "sub/.env", "sub/.envrc"] {
+        fs::write(path(name), "new").unwrap();
+    }
+    std::thread::sleep(SOON);
+    for name in [".env", ".git/config", "sub/.env", "sub/.envrc", ".vscode/tasks.json"] {
+        fs::write(path(name), "mine").unwrap();
+    }
+    let _ = fs::remove_file(path("out"));
+    let _ = fs::remove_file(path("alive"));
+    std::thread::sleep(SOON);
+    // Its descriptors of the files have been closed for long.
+    assert!(path("alive").exists());
+    assert_eq!(fs::read_to_string(path("out")).unwrap_or_default(), "");
+    for name in [".env", ".git/config", "sub/.env", "sub/.envrc", ".vscode/tasks.json"] {
+        assert_eq!(fs::read_to_string(path(name)).unwrap(), "mine", "{name}");
+    }
+    fs::write(path("stop"), "").unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn private_directory_of_the_session_is_hidden_from_commands() {
+    if !has(Tier::Namespaces) {
+        return;
+    }
+    let project = TestProject::new();
+    let mut plan = project.plan(Tier::Namespaces);
+    // Tools write to a directory next to it, which commands may read.
+    plan.temporary = project.home.join("run/private");
+    plan.readable.push(project.home.join("run"));
+    fs::create_dir_all(&plan.temporary).unwrap();
+    fs::write(plan.temporary.join("replaced"), "report").unwrap();
+    fs::write(project.home.join("run/output"), "output").unwrap();
+    let script = "ls ~/run/private; cat ~/run/private/replaced ~/run/output; touch /tmp/x";
+    let output = project.output(&plan, &["sh", "-c", script]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "output", "{output:?}");
+}
