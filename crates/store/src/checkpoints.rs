@@ -25,6 +25,7 @@ mod listing;
 mod missing;
 mod moved_folders;
 mod objects;
+mod own_directories;
 mod pending_restore;
 mod protected;
 mod quarantine;
@@ -44,7 +45,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use parallax_files::{Workspace, WorkspaceOptions};
 use parallax_protocol::ids::SessionId;
@@ -305,8 +306,7 @@ impl Checkpoints {
     }
 
     /// Returns paths that the agent created in this session and that are unchanged since, at most
-    /// 10,000. For a directory only its existence is checked; its contents have paths of their
-    /// own.
+    /// 10,000. Directories in which something else was found are omitted, also if they are large.
     pub fn created_paths(&self) -> Vec<PathBuf> {
         let roots = match self.roots_and_workspace() {
             Some((roots, _)) => roots,
@@ -328,8 +328,14 @@ impl Checkpoints {
                 (now, last) => now == last,
             }
         };
+        let began = journal.history.turns.values().map(|turn| turn.started_at).min();
+        let began = began.and_then(|began| u64::try_from(began).ok()).unwrap_or(u64::MAX);
         let created = journal.history.created_paths().into_iter();
-        created.filter(is_there).map(|(path, _)| path).take(MAX_MADE).collect()
+        let mut created: BTreeSet<PathBuf> =
+            created.filter(is_there).map(|(path, _)| path).take(MAX_MADE).collect();
+        drop(journal);
+        own_directories::retain_own(&mut created, UNIX_EPOCH + Duration::from_nanos(began));
+        created.into_iter().collect()
     }
 
     /// Returns what the turns of the session changed, in order of the turns.

@@ -334,3 +334,36 @@ fn forced_undo_restores_files_below_a_replaced_directory() {
     checkpoints.redo(false).expect("redo");
     assert_eq!(fixture.read("src").as_deref(), Some("user"));
 }
+
+#[test]
+fn directory_with_files_of_the_user_is_not_the_agents_own() {
+    let fixture = Fixture::new();
+    fixture.write(".gitignore", "ignored/\n");
+    for name in ["data/a", "ignored/a", "old/a"] {
+        fixture.write(name, "user");
+    }
+    // Their times are older than the session, as always.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let checkpoints = fixture.checkpoints();
+    let path = |name: &str| fixture.path(name);
+    command(&checkpoints, 1, || {
+        for name in ["made/x/y", "moved/x", "hidden/x", "shared/x", "built/ignored/x"] {
+            fixture.write(name, "agent");
+        }
+    });
+    command(&checkpoints, 2, || {
+        fs::rename(path("data"), path("moved/data")).expect("moved");
+        fs::rename(path("ignored"), path("hidden/ignored")).expect("moved");
+        fs::rename(path("old"), path("new")).expect("moved");
+    });
+    // The user, meanwhile.
+    fixture.write("shared/mine", "user");
+    let created = checkpoints.created_paths();
+    let is_own = |name: &str| created.contains(&path(name));
+    for name in ["made", "made/x", "built"] {
+        assert!(is_own(name), "{name}: {created:?}");
+    }
+    for name in ["moved", "moved/data", "hidden", "new", "shared"] {
+        assert!(!is_own(name), "{name}: {created:?}");
+    }
+}
