@@ -1,11 +1,13 @@
 //! The child of the supervisor: confines itself, then executes the program.
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
+use rustix::fs::{FileType, Mode, OFlags, fstat};
+use rustix::io::Errno;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::UnshareFlags;
 
@@ -97,6 +99,7 @@ fn confine(
     match confinement {
         Confinement::Namespaces { host, unmapped_user, keep_root, broker_calls } => {
             let view = layout::build(plan, host, *unmapped_user)?;
+            replace_null_device()?;
             enter_nested_namespace(wires)?;
             privileges::drop_all_but_files(*keep_root)?;
             rules::restrict_writes(plan, &view.writable, false)?;
@@ -128,6 +131,31 @@ fn confine(
         }
         Confinement::Nothing => Ok(None),
     }
+}
+
+/// Replaces standard streams that are the null device of the host, whose mode root could change
+/// through them, with the one of the view, which is on a read-only mount.
+fn replace_null_device() -> SandboxResult<()> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let null = rustix::fs::open("/dev/null", flags, Mode::empty()).unsupported("/dev/null")?;
+    let device = |file: BorrowedFd<'_>| {
+        fstat(file).ok().filter(|stat| FileType::from_raw_mode(stat.st_mode).is_char_device())
+    };
+    let number = |file: BorrowedFd<'_>| device(file).map(|stat| stat.st_rdev);
+    let is_null = |file| number(file).is_some() && number(file) == number(null.as_fd());
+    let replaced = || -> Result<(), Errno> {
+        if is_null(rustix::stdio::stdin()) {
+            rustix::stdio::dup2_stdin(&null)?;
+        }
+        if is_null(rustix::stdio::stdout()) {
+            rustix::stdio::dup2_stdout(&null)?;
+        }
+        if is_null(rustix::stdio::stderr()) {
+            rustix::stdio::dup2_stderr(&null)?;
+        }
+        Ok(())
+    };
+    replaced().refused("cannot replace the null device")
 }
 
 /// Sets the filters of a command that sees neither other processes nor their IPC objects.

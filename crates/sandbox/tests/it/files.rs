@@ -438,3 +438,25 @@ fn directories_exchanged_with_links_open_no_hidden_path() {
     });
     assert!(leaked.is_empty(), "{leaked:?}");
 }
+
+#[test]
+fn null_device_of_the_host_cannot_be_changed_through_standard_streams() {
+    if !has(Tier::Namespaces) {
+        return;
+    }
+    let project = TestProject::new();
+    let plan = project.plan(Tier::Namespaces);
+    // The mode that it has. An ordinary user may not set it, either.
+    let script = "for n in 0 1 2; do chmod 666 /proc/self/fd/$n && touch changed-$n; done";
+    let status = project
+        .command(&plan, &["sh", "-c", script])
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert!(!status.success());
+    for number in 0..3 {
+        assert!(!project.work.join(format!("changed-{number}")).exists(), "{number}");
+    }
+}
