@@ -5,7 +5,11 @@
 //! comes from a comparison of the model's old text with its new text: a line that both have, moved
 //! and duplicated lines included, or an equal word of a changed line and the marks and spaces next
 //! to it.
+//!
+//! Only whole lines are copied. A line that the new text keeps has no changed form, and a token of
+//! a changed line serves once, so a new line that resembles a kept line is the model's own.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
@@ -18,6 +22,9 @@ const MAX_COMPARED: usize = 25_000_000;
 
 /// Maximum number of equal lines considered before and after a line.
 const MAX_COPIES: usize = 64;
+
+/// Maximum number of old lines that a changed line may come from.
+const MAX_CANDIDATES: usize = 8;
 
 /// The old token that a new token equals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +66,8 @@ impl CarriedTokens {
             new_partners: quote_partners(new),
             sources: vec![None; new.tokens.len()],
             lines: vec![LineOrigin::default(); new.lines.len()],
-            used: HashSet::new(),
+            served: vec![false; old.tokens.len()],
+            unchanged: HashSet::new(),
         };
         let old_lines: Vec<&str> = old.text.split_inclusive('\n').collect();
         let new_lines: Vec<&str> = new.text.split_inclusive('\n').collect();
@@ -69,17 +77,15 @@ impl CarriedTokens {
             .into_iter()
             .map(|op| (op.old_range(), comparison.carry_equal_lines(op, &contents)))
             .collect();
-        for (old_lines, changed) in &blocks {
-            let is_free = |line: &usize| !comparison.used.contains(line);
-            let old_lines: Vec<usize> = old_lines.clone().filter(is_free).collect();
-            comparison.compare_changed_lines(&old_lines, changed);
-        }
-        let changed: Vec<usize> = blocks.into_iter().flat_map(|(_, changed)| changed).collect();
+        let changed: Vec<usize> = blocks.iter().flat_map(|(_, changed)| changed).copied().collect();
         if old.tokens.len().saturating_mul(changed.len()) <= MAX_COMPARED {
-            let words = words_of(old);
-            for line in changed {
-                comparison.compare_moved_line(line, &words);
-            }
+            comparison.compare_similar_lines(&changed);
+        }
+        // Lines that were split or joined.
+        for (old_lines, changed) in blocks {
+            let old_lines: Vec<usize> =
+                old_lines.filter(|line| !comparison.unchanged.contains(line)).collect();
+            comparison.compare_changed_lines(&old_lines, &changed);
         }
         Self { tokens: comparison.carried_tokens(), lines: comparison.lines }
     }
@@ -97,19 +103,6 @@ fn contents_of<'a>(text: &TokenizedText<'a>) -> HashMap<&'a str, Vec<usize>> {
     contents
 }
 
-/// Returns the lines of the text by their words.
-fn words_of<'a>(text: &TokenizedText<'a>) -> HashMap<&'a str, BTreeSet<usize>> {
-    let mut words: HashMap<&str, BTreeSet<usize>> = HashMap::new();
-    for (line, tokens) in text.lines.iter().enumerate() {
-        for token in tokens.clone().map(|index| text.token(index)) {
-            if token.contains(is_word) {
-                words.entry(token).or_default().insert(line);
-            }
-        }
-    }
-    words
-}
-
 struct EditComparison<'a> {
     old: &'a TokenizedText<'a>,
     new: &'a TokenizedText<'a>,
@@ -118,8 +111,10 @@ struct EditComparison<'a> {
     /// For each new token, the old token that it equals.
     sources: Vec<Option<usize>>,
     lines: Vec<LineOrigin>,
+    /// For each old token, whether a new token equals it.
+    served: Vec<bool>,
     /// The old lines that are carried over as a whole.
-    used: HashSet<usize>,
+    unchanged: HashSet<usize>,
 }
 
 impl EditComparison<'_> {
@@ -143,7 +138,8 @@ impl EditComparison<'_> {
             let content = self.new.text_of(&self.new.content(line));
             // Of several equal lines, each copy gets its own.
             let same = contents.get(content).and_then(|same| {
-                let preference = |old: &usize| (self.used.contains(old), old.abs_diff(nearest));
+                let preference =
+                    |old: &usize| (self.unchanged.contains(old), old.abs_diff(nearest));
                 let first = same.partition_point(|old| *old < nearest).saturating_sub(MAX_COPIES);
                 same.iter().copied().skip(first).take(2 * MAX_COPIES).min_by_key(preference)
             });
@@ -163,8 +159,11 @@ impl EditComparison<'_> {
     }
 
     fn carry(&mut self, new: usize, old: usize) {
-        if let Some(slot) = self.sources.get_mut(new) {
-            slot.get_or_insert(old);
+        if let (Some(slot @ None), Some(served)) =
+            (self.sources.get_mut(new), self.served.get_mut(old))
+        {
+            *slot = Some(old);
+            *served = true;
         }
     }
 
@@ -172,7 +171,7 @@ impl EditComparison<'_> {
     fn carry_line(&mut self, old: usize, new: usize) {
         let lines = (self.old.lines.get(old).cloned(), self.new.lines.get(new).cloned());
         let (Some(old_line), Some(new_line)) = lines else { return };
-        self.used.insert(old);
+        self.unchanged.insert(old);
         self.carry(new_line.start, old_line.start);
         for (new, old) in self.new.content(new).zip(self.old.content(old)) {
             self.carry(new, old);
@@ -183,8 +182,10 @@ impl EditComparison<'_> {
     /// Aligns the words of changed lines. Equal marks and spaces next to an aligned word, or at the
     /// same end of a line, are carried over with it.
     fn compare_changed_lines(&mut self, old_lines: &[usize], new_lines: &[usize]) {
-        let old = words_in(self.old, old_lines);
-        let new = words_in(self.new, new_lines);
+        let is_free = |word: &LineWord| self.served.get(word.index) == Some(&false);
+        let is_own = |word: &LineWord| self.sources.get(word.index) == Some(&None);
+        let old: Vec<LineWord> = words_in(self.old, old_lines).filter(is_free).collect();
+        let new: Vec<LineWord> = words_in(self.new, new_lines).filter(is_own).collect();
         if old.len().saturating_mul(new.len()) > MAX_COMPARED {
             return;
         }
@@ -193,18 +194,18 @@ impl EditComparison<'_> {
         };
         let ops =
             capture_diff_slices(Algorithm::Myers, &texts(self.old, &old), &texts(self.new, &new));
-        let mut origins: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut compared = BTreeSet::new();
         for op in ops {
             let DiffOp::Equal { old_index, new_index, len } = op else { continue };
             for (old, new) in old.iter().skip(old_index).zip(new.iter().skip(new_index)).take(len) {
                 self.carry(new.index, old.index);
                 self.extend_left(new.index, old.index);
                 self.extend_right(new.index, old.index);
-                origins.entry(new.line).or_default().push(old.line);
+                compared.insert(new.line);
             }
         }
-        for (line, old_lines) in origins {
-            if let Some(old) = most_common(&old_lines) {
+        for line in compared {
+            if let Some(old) = self.main_source(line) {
                 self.set_origin(line, LineOrigin { old, is_unchanged: false });
                 self.carry_line_ends(old, line);
             }
@@ -213,6 +214,15 @@ impl EditComparison<'_> {
         if let (Some(old), Some(new)) = (old_lines.last(), new_lines.last()) {
             self.carry_line_ending(*old, *new);
         }
+    }
+
+    /// Returns the old line that most words of a new line come from.
+    fn main_source(&self, line: usize) -> Option<usize> {
+        let source = |word: LineWord| self.sources.get(word.index).copied().flatten();
+        let line_of = |old: usize| self.old.lines.partition_point(|line| line.end <= old);
+        let lines: Vec<usize> =
+            words_in(self.new, &[line]).filter_map(source).map(line_of).collect();
+        most_common(&lines)
     }
 
     /// Carries over what two changed lines have in common at both ends.
@@ -264,7 +274,7 @@ impl EditComparison<'_> {
     fn carry_neighbor(&mut self, new: usize, old: usize) -> bool {
         let is_inside = matches!(self.new.kind(new), Some(TokenKind::Sign | TokenKind::Space));
         let token = self.new.token(new);
-        let is_free = self.sources.get(new).is_some_and(Option::is_none);
+        let is_free = self.sources.get(new) == Some(&None) && self.served.get(old) == Some(&false);
         let is_same = self.new.kind(new) == self.old.kind(old) && token == self.old.token(old);
         let extends = is_inside && is_free && is_same && !token.contains(is_word);
         if extends {
@@ -273,28 +283,38 @@ impl EditComparison<'_> {
         extends
     }
 
-    /// Compares a line with the old line that shares most words with it, if these are more than it
-    /// shares with its surroundings: it was moved or duplicated, and changed.
-    fn compare_moved_line(&mut self, line: usize, words: &HashMap<&str, BTreeSet<usize>>) {
-        let content = self.new.content(line);
-        let is_word = |index: &usize| self.new.token(*index).contains(is_word);
-        let source = |index: usize| self.sources.get(index).copied().flatten();
-        let line_of = |old: usize| self.old.lines.partition_point(|line| line.end <= old);
-        let carried: Vec<usize> =
-            content.clone().filter(is_word).filter_map(source).map(line_of).collect();
-        let is_mixed = carried.windows(2).any(|two| two.first() != two.last());
-        let mut shared: BTreeMap<usize, usize> = BTreeMap::new();
-        for old in content.filter_map(|index| words.get(self.new.token(index))).flatten() {
-            *shared.entry(*old).or_default() += 1;
+    /// Compares each changed line, moved or not, with the old line that shares most words with it,
+    /// and at least half of the words of one of them. An old line has one changed form.
+    fn compare_similar_lines(&mut self, changed: &[usize]) {
+        let mut words: HashMap<&str, BTreeSet<usize>> = HashMap::new();
+        let gone: Vec<usize> =
+            (0..self.old.lines.len()).filter(|line| !self.unchanged.contains(line)).collect();
+        for word in words_in(self.old, &gone) {
+            words.entry(self.old.token(word.index)).or_default().insert(word.line);
         }
-        let nearest = |old: usize| std::cmp::Reverse(old.abs_diff(line));
-        let best = shared.into_iter().max_by_key(|(old, count)| (*count, nearest(*old)));
-        if let Some((old, count)) = best
-            && count + usize::from(is_mixed) > carried.len()
-            && let Some(tokens) = self.new.lines.get(line).cloned()
-        {
-            self.sources.get_mut(tokens).unwrap_or_default().fill(None);
-            self.compare_changed_lines(&[old], &[line]);
+        let mut pairs = Vec::new();
+        for new in changed {
+            let mut shared: BTreeMap<usize, usize> = BTreeMap::new();
+            let new_words = distinct_words(self.new, *new);
+            for old in new_words.iter().filter_map(|word| words.get(word)).flatten() {
+                *shared.entry(*old).or_default() += 1;
+            }
+            let count = |old: usize| distinct_words(self.old, old).len().min(new_words.len());
+            shared.retain(|old, shared| *shared * 2 >= count(*old));
+            let nearest = self.lines.get(*new).map_or(0, |origin| origin.old);
+            let rank = |(old, count): (usize, usize)| (Reverse(count), old.abs_diff(nearest), old);
+            let mut ranked: Vec<_> = shared.into_iter().map(rank).collect();
+            ranked.sort_unstable();
+            ranked.truncate(MAX_CANDIDATES);
+            pairs.extend(ranked.into_iter().map(|rank| (rank, *new)));
+        }
+        pairs.sort_unstable();
+        let (mut paired_old, mut paired_new) = (HashSet::new(), HashSet::new());
+        for ((_, _, old), new) in pairs {
+            if !paired_old.contains(&old) && paired_new.insert(new) {
+                paired_old.insert(old);
+                self.compare_changed_lines(&[old], &[new]);
+            }
         }
     }
 
@@ -346,19 +366,24 @@ struct LineWord {
     index: usize,
 }
 
-fn words_in(text: &TokenizedText<'_>, lines: &[usize]) -> Vec<LineWord> {
-    let words = |line: &usize| {
-        let line = *line;
+fn words_in<'a>(
+    text: &'a TokenizedText<'_>,
+    lines: &'a [usize],
+) -> impl Iterator<Item = LineWord> + 'a {
+    lines.iter().flat_map(|line| {
         let is_word = |index: &usize| text.token(*index).contains(is_word);
-        text.content(line).filter(is_word).map(move |index| LineWord { line, index })
-    };
-    lines.iter().flat_map(words).collect()
+        text.content(*line).filter(is_word).map(|index| LineWord { line: *line, index })
+    })
+}
+
+fn distinct_words<'a>(text: &TokenizedText<'a>, line: usize) -> BTreeSet<&'a str> {
+    words_in(text, &[line]).map(|word| text.token(word.index)).collect()
 }
 
 /// Returns the most common of some line numbers.
 fn most_common(lines: &[usize]) -> Option<usize> {
     let count = |line: &usize| lines.iter().filter(|other| *other == line).count();
-    lines.iter().copied().max_by_key(|line| (count(line), std::cmp::Reverse(*line)))
+    lines.iter().copied().max_by_key(|line| (count(line), Reverse(*line)))
 }
 
 /// Returns for each quotation mark the index of its partner in the same line.

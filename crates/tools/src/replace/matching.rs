@@ -238,6 +238,36 @@ mod tests {
     }
 
     #[test]
+    fn new_lines_that_resemble_kept_lines_are_written_as_the_model_wrote_them() {
+        for (text, old, added) in [
+            (
+                "# deploy with rsync –a src/ host:\nall:  x\n",
+                "# deploy with rsync -a src/ host:\nall: x\n",
+                "\ndeploy:\n\trsync -a src/ host:\n",
+            ),
+            (
+                "# def\u{a0}run(self): is called\nx  = 1\n",
+                "# def run(self): is called\nx = 1\n",
+                "\ndef run(self):\n    pass\n",
+            ),
+            ("Call `f(“a”)` – now…\n", "Call `f(\"a\")` - now...\n", "f(\"a\") - now...\n"),
+            ("rm –f   x\n", "rm -f x\n", "rm -f x y\n"),
+        ] {
+            assert_eq!(tolerant(text, old, &format!("{old}{added}")), format!("{text}{added}"));
+            assert_eq!(tolerant(text, old, &format!("{added}{old}")), format!("{added}{text}"));
+        }
+        // The model changes one line and adds another one like it.
+        assert_eq!(
+            tolerant(
+                "a = f(“x”,  b)\n",
+                "a = f(\"x\", b)\n",
+                "c = f(\"x\", d)\na = f(\"x\", b, e)\n"
+            ),
+            "c = f(\"x\", d)\na = f(“x”,  b, e)\n"
+        );
+    }
+
+    #[test]
     fn quotes_and_dashes_next_to_kept_text_stay() {
         for (text, old, new, expected) in [
             (
