@@ -231,26 +231,19 @@ impl EditComparison<'_> {
         let (Some(old_line), Some(new_line)) = lines else { return };
         self.carry(new_line.start, old_line.start);
         self.extend_right(new_line.start, old_line.start);
-        let ends_texts =
-            old_line.end == self.old.tokens.len() && new_line.end == self.new.tokens.len();
-        if self.carry_line_ending(old, new) {
-            self.extend_left(new_line.end - 1, old_line.end - 1);
-        } else if ends_texts {
-            self.extend_left(new_line.end, old_line.end);
-        }
+        self.carry_line_ending(old, new);
+        self.extend_left(self.new.content(new).end, self.old.content(old).end);
     }
 
     /// Carries over a line ending if both lines have one.
-    fn carry_line_ending(&mut self, old: usize, new: usize) -> bool {
+    fn carry_line_ending(&mut self, old: usize, new: usize) {
         let last = |text: &TokenizedText<'_>, line: usize| {
             let last = text.lines.get(line)?.end.checked_sub(1)?;
             (text.kind(last)? == TokenKind::LineEnd).then_some(last)
         };
-        let (Some(old), Some(new)) = (last(self.old, old), last(self.new, new)) else {
-            return false;
-        };
-        self.carry(new, old);
-        true
+        if let (Some(old), Some(new)) = (last(self.old, old), last(self.new, new)) {
+            self.carry(new, old);
+        }
     }
 
     fn extend_left(&mut self, new: usize, old: usize) {
@@ -325,13 +318,21 @@ impl EditComparison<'_> {
             |new: usize| {
                 let old = source(new)?;
                 let before = |index: usize| index.checked_sub(1);
-                let is_left_carried = self.new.kind(new) == Some(TokenKind::Indent)
-                    || before(new).and_then(source) == before(old);
-                let is_right_carried = if new + 1 == self.new.tokens.len() {
-                    old + 1 == self.old.tokens.len()
-                } else {
-                    source(new + 1) == Some(old + 1)
+                // At either end of a line of the old text, nothing next to the token was replaced.
+                let is_sign = self.new.kind(new) == Some(TokenKind::Sign);
+                let is_line_end = |neighbor: Option<usize>| {
+                    let kind = neighbor.and_then(|index| self.old.kind(index));
+                    is_sign && !matches!(kind, Some(TokenKind::Sign | TokenKind::Space))
                 };
+                let is_left_carried = self.new.kind(new) == Some(TokenKind::Indent)
+                    || before(new).and_then(source) == before(old)
+                    || is_line_end(before(old));
+                let is_right_carried = is_line_end(Some(old + 1))
+                    || if new + 1 == self.new.tokens.len() {
+                        old + 1 == self.old.tokens.len()
+                    } else {
+                        source(new + 1) == Some(old + 1)
+                    };
                 // A quotation mark belongs to the text outside the quotation.
                 let partner = self.new_partners.get(new).copied().flatten();
                 let is_outside_carried = partner.is_none_or(|partner| {

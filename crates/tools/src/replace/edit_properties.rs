@@ -156,6 +156,11 @@ fn unit() -> impl proptest::strategy::Strategy<Value = &'static str> {
     prop_oneof![Just("\t"), Just("  "), Just("   "), Just("    ")]
 }
 
+/// Returns what the model appends to an old string without its final line ending.
+fn end() -> impl proptest::strategy::Strategy<Value = Option<&'static str>> {
+    prop_oneof![Just(None), Just(Some("")), Just(Some(" end"))]
+}
+
 fn applied(source: &SourceText<'_>, raw: &str, found: &MatchResult) -> String {
     let hit = &found.hits[0];
     let splice = source.splice(&hit.range, &hit.new);
@@ -167,7 +172,7 @@ proptest! {
     fn only_changed_tokens_of_the_file_change(
         lines in proptest::collection::vec(line(), 2..8),
         changes in proptest::collection::vec((0usize..7, any::<usize>(), any::<usize>()), 1..3),
-        file_unit in unit(), model_unit in unit(),
+        file_unit in unit(), model_unit in unit(), end in end(), adds_line in any::<bool>(),
     ) {
         let join = |lines: &[Line], text: &dyn Fn(&Line) -> String| -> String {
             lines.iter().map(|line| text(line) + "\n").collect()
@@ -180,14 +185,32 @@ proptest! {
         }
         prop_assume!(settle_changed_lines(&before, &mut after));
         let head = format!("head:\n{file_unit}one:\n{file_unit}{file_unit}two\nend\n");
+        if adds_line && let Some(last) = after.last() {
+            after.push(Line::new(last.level, "end 'x' - y"));
+        }
+        // Text appended at the end of an old string without its final line ending.
+        let last = after.last().map(|line| &line.pieces);
+        let stays = before.iter().any(|line| Some(&line.pieces) == last);
+        let is_unique = after.iter().filter(|line| Some(&line.pieces) == last).count() == 1;
+        prop_assume!(stays && is_unique || end.is_none_or(|end| !end.starts_with(' ')));
+        let with_end = |text: String| match end {
+            Some(end) => text.trim_end_matches('\n').to_owned() + end,
+            None => text,
+        };
         let file = head.clone() + &join(&before, &|line| line.file_text(file_unit));
-        let old = join(&before, &|line| line.model_text(model_unit));
-        let new = join(&after, &|line| line.model_text(model_unit));
+        let mut old = join(&before, &|line| line.model_text(model_unit));
+        if end.is_some() {
+            old.pop();
+        }
+        let new = with_end(join(&after, &|line| line.model_text(model_unit)));
         let source = SourceText::new(&file);
         let found = find(&source, &old, &new);
         prop_assume!(found.strategy == Strategy::Tolerant);
         prop_assert_eq!(found.hits.len(), 1);
-        let expected = head + &join(&after, &|line| line.file_text(file_unit));
+        let mut expected = head + &with_end(join(&after, &|line| line.file_text(file_unit)));
+        if end.is_some() {
+            expected.push('\n');
+        }
         prop_assert_eq!(applied(&source, &file, &found), expected, "{:?}\n{:?}", old, new);
     }
 }

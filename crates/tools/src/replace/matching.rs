@@ -290,6 +290,27 @@ mod tests {
     }
 
     #[test]
+    fn text_next_to_appended_text_keeps_the_characters_of_the_file() {
+        for (text, old) in [
+            ("Say  “hi”", "Say \"hi\""),
+            ("It is “ok”", "It is \"ok\""),
+            ("<p>It’s “ok”…", "<p>It's \"ok\"..."),
+            ("a  list –", "a list -"),
+        ] {
+            for end in ["\nand bye", "\n", " now", ", twice", "\n- one\n"] {
+                let file = format!("{text}\nend\n");
+                let expected = format!("{text}{end}\nend\n");
+                assert_eq!(tolerant(&file, old, &format!("{old}{end}")), expected);
+                let (old, new) = (format!("{old}\n"), format!("{old}{end}\n"));
+                assert_eq!(tolerant(&file, &old, &new), expected);
+            }
+            let new = format!("so {old}");
+            assert_eq!(tolerant(&format!("{text}\nend\n"), old, &new), format!("so {text}\nend\n"));
+        }
+        assert_eq!(tolerant("“a”  b\n", "\"a\" b", "so \"a\" b"), "so “a”  b\n");
+    }
+
+    #[test]
     fn moved_and_duplicated_lines_keep_the_characters_of_the_file() {
         let (text, old) = ("It’s ok\nb  c\nd “e”\n", "It's ok\nb c\nd \"e\"\n");
         assert_eq!(tolerant(text, old, "d \"e\"\nb c\nIt's ok\n"), "d “e”\nb  c\nIt’s ok\n");
