@@ -335,6 +335,15 @@ mod tests {
     }
 
     #[test]
+    fn indentation_with_no_break_spaces_is_not_used_for_new_lines() {
+        let text = "if a:\n\u{a0}\u{a0}\u{a0}\u{a0}b()\n";
+        let old = "if a:\n    b()\n";
+        let new = "if a:\n    b()\n    d()\n    if e:\n        f()\n";
+        let added = "    d()\n    if e:\n        f()\n";
+        assert_eq!(tolerant(text, old, new), format!("{text}{added}"));
+    }
+
+    #[test]
     fn alignment_is_kept_as_spaces_after_the_indentation_of_the_file() {
         let text = "int f(int a,\n      int b)\n{\n\treturn a;\n}\n";
         assert_eq!(

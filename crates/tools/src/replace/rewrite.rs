@@ -64,7 +64,10 @@ impl<'a> TokenizedEdit<'a> {
                 && !is_aligned(above, model)
                 && let Some(file) = in_file
             {
-                pairs.push(IndentPair { line, model: model.to_owned(), file: file.to_owned() });
+                // Only unchanged lines keep no-break spaces in their indentation.
+                let plain = |c: char| if c.is_whitespace() && !c.is_ascii() { ' ' } else { c };
+                let file = file.chars().map(plain).collect();
+                pairs.push(IndentPair { line, model: model.to_owned(), file });
             }
             above = self.old.lines.get(line).map_or("", |line| self.old.text_of(line));
         }
