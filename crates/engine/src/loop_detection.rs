@@ -21,9 +21,42 @@ const MAX_CYCLE: usize = 5;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LoopAction {
     /// Tell the model what repeats.
-    Nudge(String),
+    Nudge(Repetition),
     /// End the turn.
-    Stop(String),
+    Stop(Repetition),
+}
+
+/// What repeats.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Repetition {
+    /// Text of a response.
+    Text,
+    /// Calls with the same results.
+    Calls {
+        /// The tool of the first call of the last batch.
+        tool: String,
+        /// The number of batches that repeat.
+        cycle: usize,
+        times: usize,
+    },
+}
+
+impl Repetition {
+    /// Describes the repetition. `format_tool` returns how the reader knows a tool, by its name in
+    /// calls.
+    pub(crate) fn describe(&self, format_tool: impl Fn(&str) -> String) -> String {
+        match self {
+            Self::Text => "the same text was repeated".to_owned(),
+            Self::Calls { tool, cycle: 1, times } => format!(
+                "{} was called {times} times with the same arguments and the same result",
+                format_tool(tool)
+            ),
+            Self::Calls { tool, cycle, times } => format!(
+                "the same {cycle} calls ({} last) repeated {times} times with the same results",
+                format_tool(tool)
+            ),
+        }
+    }
 }
 
 /// The loop detector of one turn.
@@ -87,20 +120,12 @@ impl LoopDetector {
         if times < NUDGE_AT || (times < STOP_AT && self.has_nudged) {
             return None;
         }
-        let detail = if cycle == 1 {
-            format!(
-                "`{first}` was called {times} times with the same arguments and the same result"
-            )
-        } else {
-            format!(
-                "the same {cycle} calls (`{first}` last) repeated {times} times with the same results"
-            )
-        };
+        let repetition = Repetition::Calls { tool: first, cycle, times };
         if times >= STOP_AT {
-            return Some(LoopAction::Stop(detail));
+            return Some(LoopAction::Stop(repetition));
         }
         self.has_nudged = true;
-        Some(LoopAction::Nudge(detail))
+        Some(LoopAction::Nudge(repetition))
     }
 
     /// Returns the cycle at the end that repeats most often, and how often.
@@ -118,12 +143,11 @@ impl LoopDetector {
 
     /// Counts repeated text as a repetition in the same turn.
     pub(crate) fn record_text_repetition(&mut self) -> LoopAction {
-        let detail = "the same text was repeated".to_owned();
         self.text.reset();
         if std::mem::replace(&mut self.has_nudged, true) {
-            LoopAction::Stop(detail)
+            LoopAction::Stop(Repetition::Text)
         } else {
-            LoopAction::Nudge(detail)
+            LoopAction::Nudge(Repetition::Text)
         }
     }
 }

@@ -175,6 +175,11 @@ impl Registry {
         self.by_name.get(name).and_then(|index| self.tools.get(*index))
     }
 
+    /// Returns the name by which users know a tool, quoted.
+    pub(crate) fn user_facing_name(&self, name: &str) -> String {
+        self.get(name).map_or_else(|| format!("`{name}`"), |tool| user_facing_name(tool.as_ref()))
+    }
+
     /// Returns the name under which a tool is declared.
     pub(crate) fn declared_name(&self, name: &str) -> String {
         self.get(name).map_or_else(|| name.to_owned(), |tool| tool.spec().name.clone())
@@ -268,6 +273,15 @@ fn edit_distance(left: &str, right: &str) -> usize {
     const MAX_LENGTH: usize = 64;
     let start = |name: &str| name.chars().take(MAX_LENGTH).collect::<String>();
     strsim::levenshtein(&start(left), &start(right))
+}
+
+/// Returns the name by which users know a tool, quoted: the display name, or the tool and the server
+/// for a tool of an MCP server.
+pub(crate) fn user_facing_name(tool: &dyn Tool) -> String {
+    match tool.mcp_origin() {
+        Some(origin) => format!("`{}` of `{}`", origin.tool, origin.server),
+        None => format!("`{}`", tool.spec().display_name),
+    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::closing_notes::{INTERRUPTED, PARTIAL_NOTE, TIMED_OUT, UNANSWERED};
 use crate::function_response::FinishedResults;
 use crate::hooks::{BeforeAgentResult, Continuations};
 use crate::inbox::TurnInput;
-use crate::loop_detection::LoopAction;
+use crate::loop_detection::{LoopAction, Repetition};
 use crate::tool_call::ToolCall;
 use crate::tool_calls::{BatchResult, ToolRunner};
 
@@ -218,12 +218,9 @@ impl Session {
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
         let note = match self.loops.record_text_repetition() {
-            LoopAction::Nudge(detail) => {
-                self.inbox.notice(Level::Warning, format!("Possible loop: {detail}"));
-                loop_note(&detail)
-            }
-            LoopAction::Stop(detail) => {
-                self.confirm_loop(detail, cancel).await?;
+            LoopAction::Nudge(repetition) => self.warn_about_loop(&repetition),
+            LoopAction::Stop(repetition) => {
+                self.confirm_loop(&repetition, cancel).await?;
                 REPETITION_ALLOWED.to_owned()
             }
         };
@@ -231,11 +228,28 @@ impl Session {
         Ok(())
     }
 
+    /// Informs the user of a possible loop and returns the note for the model about it.
+    fn warn_about_loop(&mut self, repetition: &Repetition) -> String {
+        let detail = repetition.describe(|tool| self.registry.user_facing_name(tool));
+        let text = format!(
+            "Possible loop: {detail}. The model gets a hint to try something else. If that does \
+             not help, cancel the request and say what to do instead"
+        );
+        self.inbox.notice(Level::Warning, text);
+        let detail = repetition.describe(|tool| format!("`{tool}`"));
+        format!(
+            "System: Possible loop: {detail}. Summarize what you have achieved and what the next \
+             step would change. If nothing, try another approach, or finish with what you know \
+             and what is missing."
+        )
+    }
+
     async fn confirm_loop(
         &mut self,
-        detail: String,
+        repetition: &Repetition,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
+        let detail = repetition.describe(|tool| self.registry.user_facing_name(tool));
         if !self.environment.interactive
             || !self.budget.can_ask_user()
             || self.environment.role.is_some()
@@ -318,9 +332,8 @@ impl Session {
             true => Vec::new(),
             false => self.user_messages().take_steering(&mut tail),
         };
-        if let Some(LoopAction::Nudge(detail)) = found_loop {
-            self.inbox.notice(Level::Warning, format!("Possible loop: {detail}"));
-            tail.push(Part::text(loop_note(detail)));
+        if let Some(LoopAction::Nudge(repetition)) = found_loop {
+            tail.push(Part::text(self.warn_about_loop(repetition)));
         }
         self.conversation.commit_batch(&results, injected, &tail, output);
         match (fatal, stopped) {
@@ -346,8 +359,8 @@ impl Session {
         declined: bool,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
-        if let Some(LoopAction::Stop(detail)) = found_loop {
-            self.confirm_loop(detail, cancel).await?;
+        if let Some(LoopAction::Stop(repetition)) = found_loop {
+            self.confirm_loop(&repetition, cancel).await?;
         }
         match declined {
             true => Err(EndReason::Stopped { reason: DECLINED_REASON.to_owned(), blocked: false }),
@@ -410,13 +423,4 @@ impl Session {
         }
         after.next
     }
-}
-
-/// Returns the note for the model about a possible loop.
-fn loop_note(detail: &str) -> String {
-    format!(
-        "System: Possible loop: {detail}. Summarize what you have achieved and what the next \
-            step would change. If nothing, try another approach, or finish with what you know \
-            and what is missing."
-    )
 }

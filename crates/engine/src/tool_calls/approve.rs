@@ -8,13 +8,14 @@ use parallax_protocol::ids::ApprovalId;
 use parallax_protocol::op::{ApprovalResponse, RequestDecision};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, Decision, RuleScope, SuggestedRule};
-use parallax_protocol::tool::{Preview, ToolError, ToolErrorKind, ToolKind, ToolSpec};
+use parallax_protocol::tool::{Preview, Tool, ToolError, ToolErrorKind, ToolKind};
 
 use super::ToolRunner;
 use super::batch::{
     CallStage, CallSummary, PreparedCall, RerunContext, SandboxDenial, ToolBatch, Transition,
 };
 use crate::checkpoints::{changes_files, irreversible_changes};
+use crate::registry::user_facing_name;
 use crate::tool_call::ToolCall;
 use crate::tool_notes::add_note;
 
@@ -220,7 +221,7 @@ impl ToolRunner<'_> {
             | ApprovalResponse::ProceedAlwaysTool
             | ApprovalResponse::ProceedAlwaysServer => {
                 if let Some((rule, scope)) = self.apply_rule(&decide, &prepared) {
-                    self.save_rule(rule, scope, prepared.tool.spec()).await;
+                    self.save_rule(rule, scope, prepared.tool.as_ref()).await;
                 }
                 run(prepared, CallDecision::AutoAccept, None)
             }
@@ -274,14 +275,14 @@ impl ToolRunner<'_> {
             let text = "The rule does not match this call, which will require approval again";
             self.inbox.notice(Level::Warning, text);
         } else if scope == RuleScope::Session {
-            let allowed = allowed_by(&rule, tool.spec());
+            let allowed = allowed_by(&rule, tool.as_ref());
             let text = format!("Approval is no longer required in this session for {allowed}");
             self.inbox.notice(Level::Info, text);
         }
         (scope != RuleScope::Session).then_some((rule, scope))
     }
 
-    async fn save_rule(&mut self, rule: SuggestedRule, scope: RuleScope, tool: &ToolSpec) {
+    async fn save_rule(&mut self, rule: SuggestedRule, scope: RuleScope, tool: &dyn Tool) {
         let Some(keeper) = self.approvals.rule_store() else {
             let text = "The rule applies to this session only. Set \
                 `security.enablePermanentToolApproval` to save rules on disk";
@@ -312,15 +313,15 @@ impl ToolRunner<'_> {
 }
 
 /// Names what a rule for a call of the tool allows: the commands, the files, or the tools.
-fn allowed_by(rule: &SuggestedRule, tool: &ToolSpec) -> String {
+fn allowed_by(rule: &SuggestedRule, tool: &dyn Tool) -> String {
     let name = match &rule.mcp_name {
         Some(server) if rule.tool_name == "*" => format!("all tools of `{server}`"),
         Some(server) => format!("`{}` of `{server}`", rule.unprefixed_tool_name()),
-        None if rule.tool_name == tool.name => format!("`{}`", tool.display_name),
+        None if rule.tool_name == tool.spec().name => user_facing_name(tool),
         None => format!("`{}`", rule.tool_name),
     };
     if let (Some(glob), None) = (&rule.path_glob, &rule.args_pattern) {
-        return match tool.kind {
+        return match tool.spec().kind {
             ToolKind::Edit => format!("edits of `{glob}`"),
             _ => format!("{name} with `{glob}`"),
         };

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use parallax_protocol::event::{EndReason, EventBody, Question, ToolStatus};
+use parallax_protocol::event::{EndReason, EventBody, ItemDone, Question, ToolStatus};
 use parallax_protocol::op::{ApprovalResponse, Op, RequestDecision};
 use parallax_protocol::tool::{Concurrency, ToolError, ToolErrorKind, ToolResult};
 use tokio::sync::Barrier;
@@ -175,6 +175,27 @@ async fn repeated_steps_are_nudged_and_then_stopped() {
     assert_eq!(contents.len(), 8);
     assert!(contents[5].last().expect("content").contains("Possible loop"));
     rig.script.assert_prefixes();
+}
+
+#[tokio::test]
+async fn loops_are_reported_with_the_display_name_to_users_and_the_declared_name_to_the_model() {
+    let same =
+        tool("same", Concurrency::Shared, |_, _| Box::pin(async { ToolResult::text("as ever") }));
+    let mut same = Arc::into_inner(same).expect("the only reference");
+    same.spec.display_name = "ShowSame".into();
+    let replies = (0..20).map(|_| calls(&[("same", 1)])).collect();
+    let mut rig = rig(replies, Setup { tools: vec![Arc::new(same)], ..Setup::default() });
+    let (reason, events) = rig.turn("go").await;
+    let EndReason::Loop { detail } = reason else { panic!("{reason:?}") };
+    assert!(detail.starts_with("`ShowSame` was called 8 times"), "{detail}");
+    let notice = events.iter().find_map(|event| match &event.body {
+        EventBody::ItemDone { done: ItemDone::Notice { text, .. }, .. } => Some(text),
+        _ => None,
+    });
+    let notice = notice.expect("a notice");
+    assert!(notice.contains("`ShowSame` was called 5 times"), "{notice}");
+    assert!(notice.contains("cancel the request"), "{notice}");
+    assert!(rig.script.contents()[5].last().expect("content").contains("`same` was called"));
 }
 
 #[tokio::test]

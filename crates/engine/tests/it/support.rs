@@ -213,7 +213,7 @@ impl ModelCatalog for Script {
 type Body = Arc<dyn Fn(u64, RunContext) -> BoxFuture<'static, ToolResult> + Send + Sync>;
 
 pub struct TestTool {
-    spec: ToolSpec,
+    pub spec: ToolSpec,
     body: Body,
     pub prepared: Arc<AtomicUsize>,
 }
