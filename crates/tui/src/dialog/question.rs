@@ -195,7 +195,11 @@ impl QuestionDialog {
                 }
                 Some('j') => return self.key(DialogKey::Down, raw),
                 Some('k') => return self.key(DialogKey::Up, raw),
-                Some('?') => self.shows_rule = !self.shows_rule,
+                Some('?') => {
+                    self.shows_rule = !self.shows_rule;
+                    // The rule may be above the body.
+                    self.scroll = None;
+                }
                 None if key == Key::ctrl('x') && self.choices.contains(&Choice::Editor) => {
                     return QuestionAnswer::Edit;
                 }

@@ -32,13 +32,16 @@ impl QuestionDialog {
             0 => 0,
             row => row + head.len().saturating_sub(1),
         };
-        let reason = if self.shows_rule { self.reason_rows(width, theme) } else { Vec::new() };
+        let mut rows_above = self.rule_rows(width, theme);
+        let rule = 0..rows_above.len();
+        if self.shows_rule {
+            rows_above.extend(self.reason_rows(width, false, theme));
+        }
         let change = if self.shows_rule { 0 } else { change };
-        let reason_rows = reason.len();
-        let rows_above: Vec<Line> = reason.into_iter().chain(head.drain(..).skip(1)).collect();
-        let warnings = reason_rows..reason_rows + self.warning_rows(width, theme).len();
+        let warnings = rows_above.len()..rows_above.len() + self.warning_rows(width, theme).len();
+        rows_above.extend(head.drain(..).skip(1));
         let important = body.important.into_iter().map(|row| row + rows_above.len());
-        let important = warnings.chain(important).collect();
+        let important = rule.chain(warnings).chain(important).collect();
         let rows = rows_above.into_iter().chain(body.rows).collect();
         let mut body = Body { rows, important };
         let length = body.rows.len();
@@ -59,7 +62,8 @@ impl QuestionDialog {
         let room = rest.saturating_sub(least).max(chosen).clamp(1, limit);
         let foot = self.compact_answers(width, room.min(all_answers), theme);
         let visible_rows = rest.saturating_sub(foot.len()).min(length);
-        let (shown, [long, short]) = match self.excerpt(&body, visible_rows, theme) {
+        let start = if self.shows_rule { 0 } else { self.first_change(&body.rows) };
+        let (shown, [long, short]) = match self.excerpt(&body, start, visible_rows, theme) {
             Some(excerpt) => {
                 let hidden = length - excerpt.shown;
                 let long = format!(" · {} not shown · page up/down", count(hidden, "row"));

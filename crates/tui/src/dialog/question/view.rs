@@ -44,22 +44,22 @@ impl QuestionDialog {
         let (choices, cursor) = self.render_footer(width, theme);
         let hint = self.hint(width, false, theme);
         let foot: Vec<Line> = choices.iter().cloned().chain(hint.clone()).collect();
-        let mut reason = self.reason_rows(width, theme);
+        let mut reason = self.reason_rows(width, true, theme);
         let needs = |rows: &[&Vec<Line>]| rows.iter().map(|rows| rows.len()).sum::<usize>();
         let is_low = needs(&[&head, &foot]) + length.min(MIN_BODY_ROWS) > height;
-        if is_low && self.typing.is_none() && self.hunks.is_none() {
+        // There, the rule scrolls with the body.
+        let hides_rule =
+            self.shows_rule && needs(&[&head, &reason, &foot]) + length.min(MIN_BODY_ROWS) > height;
+        if (is_low || hides_rule) && self.typing.is_none() && self.hunks.is_none() {
             return self.compact_view(head, body, (width, height), theme);
         }
         if is_low {
             // The text field stays visible.
-            head.truncate(height.saturating_sub(foot.len()).max(1));
+            truncate_rows(&mut head, height.saturating_sub(foot.len()).max(1), width, theme);
         }
         // Priority: the answers, then the body, then the reason.
-        if needs(&[&head, &reason, &foot]) + length.min(MIN_BODY_ROWS) > height {
-            reason.truncate(
-                height.saturating_sub(needs(&[&head, &foot]) + length.min(MIN_BODY_ROWS)),
-            );
-        }
+        let room = height.saturating_sub(needs(&[&head, &foot]) + length.min(MIN_BODY_ROWS));
+        truncate_rows(&mut reason, room, width, theme);
         let parts = needs(&[&head, &reason, &foot]);
         let spare = height.saturating_sub(parts + length.min(AIRY_BODY));
         let has_body = head.len() > 1 || length > 0;
@@ -106,14 +106,14 @@ impl QuestionDialog {
     ) {
         let visible_rows = room.saturating_sub(1).max(1);
         let length = body.rows.len();
-        let scroll_text = match self.excerpt(&body, visible_rows, theme) {
+        let start = self.first_change(&body.rows);
+        let scroll_text = match self.excerpt(&body, start, visible_rows, theme) {
             Some(excerpt) => {
                 rows.extend(excerpt.rows);
                 format!("{} not shown · page up/down", count(length - excerpt.shown, "row"))
             }
             None => {
-                let scroll =
-                    self.update_scroll(length, visible_rows, self.first_change(&body.rows));
+                let scroll = self.update_scroll(length, visible_rows, start);
                 let rows_below = length - visible_rows - scroll;
                 rows.extend(body.rows.into_iter().skip(scroll).take(visible_rows));
                 scroll_position(scroll, rows_below)
@@ -127,11 +127,16 @@ impl QuestionDialog {
     }
 
     /// Returns the beginning of the body and what must be in view, until the user scrolls.
-    pub(super) fn excerpt(&self, body: &Body, room: usize, theme: &Theme) -> Option<Excerpt> {
+    pub(super) fn excerpt(
+        &self,
+        body: &Body,
+        start: usize,
+        room: usize,
+        theme: &Theme,
+    ) -> Option<Excerpt> {
         if self.scroll.is_some() {
             return None;
         }
-        let start = self.first_change(&body.rows);
         let excerpt = excerpt(body, start, room, theme)?;
         let last = body.rows.len().saturating_sub(room);
         self.body_page.set(BodyPage { first: start, shown_rows: excerpt.beginning, last });
@@ -204,9 +209,19 @@ impl QuestionDialog {
         warnings
     }
 
-    /// Returns the reason unless a warning contains it, the rule if shown, and why no permanent
-    /// answer is available.
-    pub(super) fn reason_rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
+    /// Returns the rule, if shown.
+    pub(super) fn rule_rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
+        if !self.shows_rule {
+            return Vec::new();
+        }
+        let rule = &self.request.policy_decision.rule;
+        let rule = Line::styled(format!("Rule: {rule}"), theme.secondary);
+        wrap(&rule, width, &[Span::raw("  ")])
+    }
+
+    /// Returns the reason unless a warning contains it, the rule if `has_rule`, and
+    /// why no permanent answer is available.
+    pub(super) fn reason_rows(&self, width: usize, has_rule: bool, theme: &Theme) -> Vec<Line> {
         let policy_decision = &self.request.policy_decision;
         let mut rows = match self.request.question {
             // The question itself gives the reason.
@@ -217,9 +232,8 @@ impl QuestionDialog {
                 wrap(&with_names(&with_period(&self.reason()), theme.secondary, theme), width, &[])
             }
         };
-        if self.shows_rule {
-            let rule = Line::styled(format!("Rule: {}", policy_decision.rule), theme.secondary);
-            rows.extend(wrap(&rule, width, &[Span::raw("  ")]));
+        if has_rule {
+            rows.extend(self.rule_rows(width, theme));
         }
         let only_once = |choice: &Choice| {
             !matches!(choice, Choice::AllowForSession | Choice::Save | Choice::Response(_))
@@ -460,6 +474,18 @@ impl Spacing {
     fn rows(self) -> usize {
         let all = [self.title, self.warnings, self.reason, self.choices, self.hint];
         all.into_iter().filter(|row| *row).count()
+    }
+}
+
+/// Removes the rows after the first `room`, with a mark.
+fn truncate_rows(rows: &mut Vec<Line>, room: usize, width: usize, theme: &Theme) {
+    if rows.len() <= room {
+        return;
+    }
+    rows.truncate(room);
+    if let Some(last) = rows.last_mut() {
+        let marked = std::mem::take(last).with_span(" …", theme.secondary);
+        *last = truncate_with_mark(marked, width);
     }
 }
 

@@ -76,3 +76,51 @@ fn lines_of_an_argument_are_below_its_name() {
         ["  body:", "    one", "    two", "  count: 2", "  Creates an issue"]
     );
 }
+
+#[test]
+fn rule_is_in_view_at_all_heights() {
+    let diff = parallax_protocol::tool::FileDiff {
+        file_path: "/p/src/lib.rs".into(),
+        diff: format!("@@ -1,31 +1,31 @@\n{}-old\n+new\n", " same\n".repeat(30)),
+        lines_added: 1,
+        lines_removed: 1,
+        is_new_file: false,
+        texts: None,
+    };
+    let previews = [
+        ask().preview,
+        None,
+        Some(Preview::Command { command: "echo a\n".repeat(30), directory: "/p".into() }),
+        Some(Preview::Diff(diff)),
+    ];
+    for (index, preview) in previews.into_iter().enumerate() {
+        for destructive in [Vec::new(), vec!["rm -rf /".to_owned()]] {
+            let mut question = ask();
+            question.preview = preview.clone();
+            question.policy_decision.reason = "this reason has many words and parts ".repeat(5);
+            question.policy_decision.destructive = destructive.clone();
+            question.policy_decision.rule = "the-rule".to_owned();
+            let mut dialog = QuestionDialog::new(question);
+            let mut cut = 0;
+            for (width, height) in [50, 80].into_iter().flat_map(|it| (8..30).map(move |y| (it, y)))
+            {
+                let (rows, _) = rows_and_danger(&dialog, width, height);
+                // The reason is complete, left out, or has a mark.
+                let text: Vec<&str> = rows.iter().flat_map(|row| row.split_whitespace()).collect();
+                let text = text.join(" ");
+                if text.contains("this reason") {
+                    let is_cut = text.matches("and parts").count() < 5;
+                    assert!(!is_cut || text.contains('…'), "{index} {width}x{height}: {rows:#?}");
+                    cut += usize::from(is_cut);
+                }
+                press(&mut dialog, Key::plain(KeyCode::PageDown));
+                press(&mut dialog, plain('?'));
+                let (rows, _) = rows_and_danger(&dialog, width, height);
+                let has_rule = rows.iter().any(|row| row.contains("Rule: the-rule"));
+                assert!(has_rule, "{index} {width}x{height}: {rows:#?}");
+                press(&mut dialog, plain('?'));
+            }
+            assert!(cut > 0, "{index}");
+        }
+    }
+}
