@@ -108,6 +108,23 @@ fn invisible_characters_cannot_hide_parts_of_the_command() {
 }
 
 #[test]
+fn loop_dialog_says_what_repeats_once() {
+    let detail = "`empty` of `two` was called 8 times with the same result".to_owned();
+    let dialog = QuestionDialog::new(Box::new(ApprovalRequest::for_session(
+        ApprovalId::new("loop-1"),
+        "loop",
+        detail.clone(),
+        PolicyDecision::new(Decision::Ask, "the-rule", detail),
+        Question::Loop,
+        vec![ApprovalResponse::ProceedAlways, ApprovalResponse::Cancel],
+    )));
+    let rows = dialog.view(80, 24, 1, &Theme::default()).rows;
+    let text: Vec<String> = rows.iter().map(|row| row.text().trim_end().to_owned()).collect();
+    let found: Vec<&String> = text.iter().filter(|row| row.contains("8 times")).collect();
+    assert_eq!(found, ["empty of two was called 8 times with the same result."], "{text:#?}");
+}
+
+#[test]
 fn saved_rule_equals_the_shown_rule() {
     let mut dialog = QuestionDialog::new(ask());
     press(&mut dialog, Key::plain(KeyCode::Right));

@@ -219,7 +219,7 @@ impl QuestionDialog {
         wrap(&rule, width, &[Span::raw("  ")])
     }
 
-    /// Returns the reason unless a warning contains it, the rule if `has_rule`, and
+    /// Returns the reason unless a warning or the request contains it, the rule if `has_rule`, and
     /// why no permanent answer is available.
     pub(super) fn reason_rows(&self, width: usize, has_rule: bool, theme: &Theme) -> Vec<Line> {
         let policy_decision = &self.request.policy_decision;
@@ -228,6 +228,7 @@ impl QuestionDialog {
             Question::ExitPlanMode => Vec::new(),
             // The warnings contain it.
             _ if policy_decision.always_ask => Vec::new(),
+            _ if policy_decision.reason == self.request.title => Vec::new(),
             _ => {
                 wrap(&with_names(&with_period(&self.reason()), theme.secondary, theme), width, &[])
             }
@@ -357,7 +358,7 @@ impl QuestionDialog {
             if let Some(agent) = &self.request.agent {
                 rows.push(Line::styled(format!("  for subagent {agent}"), theme.secondary));
             }
-            let what = Line::styled(self.request.title.clone(), theme.text);
+            let what = with_names(&with_period(&self.request.title), theme.text, theme);
             rows.extend(wrap(&what, width, &[Span::raw("  ")]));
             return rows;
         }
