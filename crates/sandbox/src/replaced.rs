@@ -15,11 +15,17 @@ const UNWATCHED: &[u8] = b"unwatched\0";
 /// Maximum number of bytes read from the report.
 const MAX_BYTES: u64 = 1 << 20;
 
+/// Returns the path of the report.
+#[cfg(target_os = "linux")]
+pub(crate) fn path(temporary: &Path) -> PathBuf {
+    temporary.join(NAME)
+}
+
 /// Opens the report for appending.
 #[cfg(target_os = "linux")]
 pub(crate) fn open(temporary: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
-    OpenOptions::new().append(true).create(true).mode(0o600).open(temporary.join(NAME))
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path(temporary))
 }
 
 /// Adds a file to the report.

@@ -25,6 +25,7 @@ use crate::inside::mounts::{
 };
 use crate::inside::overmounts::{self, PlaceholderTmpfs};
 use crate::plan::Plan;
+use crate::replaced;
 
 /// Number of symbolic links that the kernel follows.
 const MAX_LINKS: usize = 40;
@@ -199,9 +200,9 @@ impl View<'_> {
         }
         steps.extend(plan.pinned.iter().map(|path| (path.clone(), MountAction::Pin)));
         steps.extend(plan.read_only.iter().map(|path| (path.clone(), MountAction::Protect)));
-        // The report of the monitors, and what other commands are started with.
-        let private = std::iter::once(&plan.temporary);
-        let hidden = plan.hidden.iter().chain(&host.listening).chain(private);
+        // Commands must not lock the report of the monitors.
+        let report = replaced::path(&plan.temporary);
+        let hidden = plan.hidden.iter().chain(&host.listening).chain([&report]);
         steps.extend(hidden.map(|path| (path.clone(), MountAction::Hide)));
         Ok((steps, writable))
     }

@@ -36,6 +36,7 @@ use crate::inside::failure::{FailureContextExt as _, SandboxFailure, SandboxResu
 use crate::inside::kernel::notify::{self, Instruction};
 use crate::inside::kernel::{self, ForkResult};
 use crate::inside::overmount_monitor::{MonitorFiles, OvermountMonitor};
+use crate::inside::overmounts;
 use crate::plan::{Network, Plan};
 use crate::replaced;
 
@@ -212,6 +213,9 @@ impl BrokerProcess {
             None,
         )
         .refused("cannot create a socket pair")?;
+        // The report is hidden from the command, so it must exist before.
+        overmounts::temporary_directory(plan)?;
+        let report = replaced::open(&plan.temporary).ok();
         match kernel::fork(UnshareFlags::empty()).refused("a process")? {
             ForkResult::Parent(process) => Ok(Self { wire: Some(wire), process }),
             ForkResult::Child => {
@@ -222,8 +226,6 @@ impl BrokerProcess {
                 if let Ok(name) = std::ffi::CString::new(crate::KEEPER) {
                     let _ = rustix::thread::set_name(&name);
                 }
-                // Open the report before the directory of the session becomes invisible.
-                let report = replaced::open(&plan.temporary).ok();
                 if let Ok((offer, child)) = receive(&its_wire)
                     && let Ok(mut broker) = NetworkBroker::new(plan, offer.listener, parent, true)
                     && enter_child_view(&child, session_namespaces).is_ok()

@@ -484,7 +484,7 @@ impl OvermountMonitor {
         // not have their files.
         let _busy = self.busy.lock();
         // Other commands of the session have monitors, too. Commands cannot lock the report, because
-        // its directory is hidden from them.
+        // it is hidden from them.
         let lock = self.report.as_ref().filter(|report| {
             rustix::fs::flock(report, rustix::fs::FlockOperation::LockExclusive).is_ok()
         });

@@ -586,19 +586,19 @@ fn files_that_replace_moved_ones_are_covered() {
 }
 
 #[test]
-fn private_directory_of_the_session_is_hidden_from_commands() {
+fn report_of_the_monitors_is_hidden_from_commands() {
     if !has(Tier::Namespaces) {
         return;
     }
     let project = TestProject::new();
     let mut plan = project.plan(Tier::Namespaces);
-    // Tools write to a directory next to it, which commands may read.
+    // Commands may read what tools write next to it.
     plan.temporary = project.home.join("run/private");
     plan.readable.push(project.home.join("run"));
     fs::create_dir_all(&plan.temporary).unwrap();
     fs::write(plan.temporary.join("replaced"), "report").unwrap();
-    fs::write(project.home.join("run/output"), "output").unwrap();
-    let script = "ls ~/run/private; cat ~/run/private/replaced ~/run/output; touch /tmp/x";
+    fs::write(plan.temporary.join("npmrc"), "output").unwrap();
+    let script = "cat ~/run/private/replaced ~/run/private/npmrc; touch /tmp/x";
     let output = project.output(&plan, &["sh", "-c", script]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "output", "{output:?}");
 }
