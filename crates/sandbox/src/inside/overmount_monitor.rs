@@ -175,14 +175,12 @@ impl OvermountMonitor {
                 Overmount { path: path.clone(), hidden, tree, existed_before }
             })
             .collect();
-        let first_outside = overmounts.len();
         let outside = plan.hidden.iter().filter(|path| !in_tree(path));
         // The command cannot create these.
         overmounts.extend(in_real_directories(&root, &stage, outside).map(|path| {
             let path = path.clone();
             Overmount { path, hidden: true, tree: None, existed_before: true }
         }));
-        let has_outside = overmounts.len() > first_outside;
         let stage = PlaceholderTmpfs::open(stage);
         let mut keeper = Self {
             mounts,
@@ -198,12 +196,10 @@ impl OvermountMonitor {
             session_namespaces,
             busy,
         };
-        if has_outside {
-            keeper.watch_names();
-        }
         // A file may have been replaced after it was covered and before this monitor watched for
         // changes.
-        keeper.cover_all();
+        let all: Vec<usize> = (0..keeper.overmounts.len()).collect();
+        keeper.cover_paths(&all);
         Ok(keeper)
     }
 
